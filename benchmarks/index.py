@@ -56,9 +56,9 @@ def plain(data: Data, catalog: Catalog, where_rows: dict[Where, np.ndarray], met
 
     def prepare(request: Request) -> None:
         if request.where not in where_rows:
-            passing = np.zeros(len(data.sizes), np.bool_)
-            passing[np.array(catalog.query.ids(request.where), np.int64) - 1] = True
-            where_rows[request.where] = np.flatnonzero(passing[owners])
+            allowed = np.zeros(len(data.sizes), np.bool_)
+            allowed[np.array(catalog.query.ids(request.where), np.int64) - 1] = True
+            where_rows[request.where] = np.flatnonzero(allowed[owners])
 
     scan.prepare = prepare  # type: ignore[attr-defined]
     return scan

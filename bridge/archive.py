@@ -138,14 +138,14 @@ class Archive:
         *,
         embedder: AnyEmbedder = None,
         lanes: Lanes = None,
-        sentences: AnyTextEncoder | None = None,
+        text_encoder: AnyTextEncoder | None = None,
         **options: Any,
     ) -> Hits:
         """Return the top_k episodes most similar to a query; with windows_only=True, or windows=, windows.
 
         Options as for TrajectoryRetriever.search_similar_episodes and search_similar_timesteps: where, text, like, ...
         """
-        return self.retriever(embedder, lanes=lanes, sentences=sentences).search(query, top_k, **options)
+        return self.retriever(embedder, lanes=lanes, text_encoder=text_encoder).search(query, top_k, **options)
 
     def moments(
         self,
@@ -160,18 +160,18 @@ class Archive:
         return self.retriever(embedder, lanes=lanes).search_moments(query, top_k, **options)
 
     def retriever(
-        self, embedder: AnyEmbedder = None, *, lanes: Lanes = None, sentences: AnyTextEncoder | None = None
+        self, embedder: AnyEmbedder = None, *, lanes: Lanes = None, text_encoder: AnyTextEncoder | None = None
     ) -> TrajectoryRetriever:
         """Return the retriever that searches for these; the last ones are reused, as they remember what they read."""
         from bridge.search.retriever import TrajectoryRetriever
 
-        key = (embedder, repr(lanes), sentences)
+        key = (embedder, repr(lanes), text_encoder)
         try:
             known = self._retrievers.get(key)
         except TypeError:  # an embedder that cannot be compared
-            return TrajectoryRetriever(self, embedder, lanes=lanes, sentences=sentences)
+            return TrajectoryRetriever(self, embedder, lanes=lanes, text_encoder=text_encoder)
         if known is None:
-            known = TrajectoryRetriever(self, embedder, lanes=lanes, sentences=sentences)
+            known = TrajectoryRetriever(self, embedder, lanes=lanes, text_encoder=text_encoder)
             while len(self._retrievers) >= _MAX_RETRIEVERS:
                 self._retrievers.pop(next(iter(self._retrievers), None), None)  # another thread may have been first
             self._retrievers[key] = known

@@ -73,10 +73,10 @@ def main() -> None:
             episode = Episode(str(number), "words", 12, observations=lanes, metadata={"task": task})
             save_wshard(episode, folder / f"{number}.wshard")
         with TrajectoryIngestor(folder / "archive") as ingestor:
-            ingestor.ingest(folder, windows="whole", sentences=encoder)
+            ingestor.ingest(folder, windows="whole", text_encoder=encoder)
         results = {}
         for label, given in (("words alone", None), ("words and sentences", encoder)):
-            with TrajectoryRetriever(folder / "archive", sentences=given) as retriever:
+            with TrajectoryRetriever(folder / "archive", text_encoder=given) as retriever:
                 results[label] = (precision(retriever, PARAPHRASES), precision(retriever, KEYWORDS))
     meant = encoder.encode([*PARAPHRASES])
     alone = []

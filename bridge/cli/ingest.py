@@ -61,7 +61,7 @@ def ingest(
     embedder: options.EmbedderOption = None,
     lanes: options.LanesOption = None,
     windows: options.PlansOption = None,
-    sentences: options.SentencesOption = None,
+    text_encoder: options.TextEncoderOption = None,
     workers: options.WorkersOption = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove episodes below the given folders whose files are gone.")
@@ -90,12 +90,12 @@ def ingest(
     places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]
     if not exists:
         expect_episodes(places)  # before an archive is created for nothing
-    encoder = load_text_encoder(sentences)
+    encoder = load_text_encoder(text_encoder)
     thresholds = options.read_quality_limits(limits) if check else None
     target, names = options.index_target(index, named), options.parse_lanes(lanes)
     with TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor:
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
-        how_to: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
+        how_to: dict[str, Any] = {"windows": plans, "text_encoder": encoder, "workers_count": workers}
         with show_progress() as progress:
             report = ingestor.ingest(places, prune=forget, progress=progress, **how_to)
     if as_json:
@@ -116,7 +116,7 @@ def watch(
     embedder: options.EmbedderOption = None,
     lanes: options.LanesOption = None,
     windows: options.PlansOption = None,
-    sentences: options.SentencesOption = None,
+    text_encoder: options.TextEncoderOption = None,
     workers: options.WorkersOption = 1,
     check: options.CheckOption = True,
     limits: options.LimitsOption = None,
@@ -132,7 +132,7 @@ def watch(
     plans = options.parse_plans(windows)
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is created for nothing
-    encoder, thresholds = load_text_encoder(sentences), options.read_quality_limits(limits) if check else None
+    encoder, thresholds = load_text_encoder(text_encoder), options.read_quality_limits(limits) if check else None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager ends it like Ctrl-C does
     target, names = options.index_target(index, named), options.parse_lanes(lanes)
     with (
@@ -140,7 +140,7 @@ def watch(
         contextlib.suppress(KeyboardInterrupt),
     ):
         typer.echo(f"watching {', '.join(map(str, folders))}", err=True)
-        for report in ingestor.watch(folders, windows=plans, sentences=encoder, workers_count=workers):
+        for report in ingestor.watch(folders, windows=plans, text_encoder=encoder, workers_count=workers):
             total.update({name: getattr(report, name) for name in _WATCHED}, failed=len(report.failed))
             _print_batch(report, as_json)
     typer.echo(f"{_summary(total)} in {time.monotonic() - begun:.0f} s", err=as_json)

@@ -50,7 +50,7 @@ WorkersOption = Annotated[
     int, typer.Option("--workers", min=1, help="Processes for reading and embedding, including this one.")
 ]
 ReadersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes for reading files.")]
-SentencesOption = Annotated[
+TextEncoderOption = Annotated[
     str | None,
     typer.Option(
         "--text-encoder",

@@ -27,7 +27,7 @@ def search(
     index: options.IndexOption = None,
     timeout: options.TimeoutOption = None,
     span: Annotated[str | None, typer.Option(help="Span START:STOP of the query.")] = None,
-    sentences: options.SentencesOption = None,
+    text_encoder: options.TextEncoderOption = None,
     env: common.EnvOption = None,
     reward: common.RewardOption = None,
     min_length: common.MinLengthOption = None,
@@ -42,13 +42,15 @@ def search(
         raise typer.BadParameter("expected at least one of QUERY, --like and --text")
     if chosen["distinct"] and not (chosen["windows_only"] or chosen["windows"]):
         raise typer.BadParameter("--distinct requires --windows-only: a search for episodes returns each only once")
-    if sentences is not None and chosen["text"] is None:
+    if text_encoder is not None and chosen["text"] is None:
         raise typer.BadParameter("--text-encoder requires --text")
     example = query if query is None or span is None else (query, *parse_span(span))
     filters = _read_filters(env, min_length, reward, where)
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen)}
-        hits = opened.search(example, embedder=embedder, lanes=options.parse_lanes(lanes), sentences=sentences, **given)
+        hits = opened.search(
+            example, embedder=embedder, lanes=options.parse_lanes(lanes), text_encoder=text_encoder, **given
+        )
     if as_json:
         from bridge.present.hits import present_hits
 
@@ -138,7 +140,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         typer.echo(f"{skipped}: run `wshard ingest FOLDER` to pick up changed or moved files", err=True)
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
-        scored = f"{explained.scored} vectors scored, {explained.passing} pass the filter"
+        scored = f"{explained.scored} vectors scored, {explained.allowed} pass the filter"
         lists = f"{explained.lists} of {explained.all_lists} lists visited, {explained.tail} in the tail"
         typer.echo(f"index: {explained.route}; {scored}; {lists}; {steps}")
 

@@ -69,14 +69,14 @@ class EpisodeVectors:
 
 
 def read_vectors(archive: Archive, space: Space, where: Where | str) -> EpisodeVectors:
-    """Return the vectors that episodes passing the filter have in a Space of the archive, by episode id."""
+    """Return the vectors that episodes that match the filter have in a Space of the archive, by episode id."""
     catalog = archive.catalog
-    passing = set(catalog.query.ids(where))
+    allowed = set(catalog.query.ids(where))
     space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
     vectors_by_id = {
         entry.episode_id: decode_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim))
         for entry in catalog.vectors.ledger(space_id)
-        if entry.vectors is not None and entry.episode_id in passing
+        if entry.vectors is not None and entry.episode_id in allowed
     }
     rows = catalog.episodes.rows(vectors_by_id)
     ids = sorted(rows)
@@ -118,10 +118,10 @@ def _spaces(archive: Archive, name: str | None, what: str, is_searched: Callable
 def group_by_space(
     archive: Archive, where: Where | str, name: str | None = None
 ) -> tuple[list[tuple[Space, set[int]]], list[Space]]:
-    """Return Spaces of whole episodes with the passing episodes that each compares, and the other Spaces.
+    """Return Spaces of whole episodes with the matching episodes that each compares, and the other Spaces.
 
     Each episode is in one group: in that of the Space with the most of those that are left, the newest of several.
-    name: fingerprint prefix of the only Space to use. Raises QueryError if no passing episode has vectors.
+    name: fingerprint prefix of the only Space to use. Raises QueryError if no matching episode has vectors.
     """
     expect_archive(archive)
     catalog = archive.catalog
@@ -143,7 +143,7 @@ def group_by_space(
 
 
 def choose_space(archive: Archive, where: Where | str, name: str | None = None) -> tuple[Space, list[Space]]:
-    """Return the Space of whole episodes that has all passing episodes with vectors, and the others that have some.
+    """Return the Space of whole episodes that has all matching episodes with vectors, and the others that have some.
 
     Of several with the same episodes, the newest. name: fingerprint prefix of the Space to use. Raises QueryError if no
     single Space has all of them, or there are none.
@@ -157,7 +157,7 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
 
 
 def read_groups(archive: Archive, where: Where | str, name: str | None = None) -> list[EpisodeVectors]:
-    """Return the vectors of the passing episodes, a group for each Space of group_by_space. Raises QueryError."""
+    """Return the vectors of the matching episodes, a group for each Space of group_by_space. Raises QueryError."""
     groups = []
     for space, ids in group_by_space(archive, where, name)[0]:
         vectors = read_vectors(archive, space, where)

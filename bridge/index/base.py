@@ -58,13 +58,13 @@ class Match(NamedTuple):
 class Explanation:
     """How an answer was found.
 
-    route: "scan", "lists", or what was tried and then taken; passing: vectors of the episodes that pass; scored:
+    route: "scan", "lists", or what was tried and then taken; allowed: vectors of the episodes that pass; scored:
     vectors compared, which may be others too where one pass over all is quicker; lists: how many of `all_lists` were
     scanned; tail: vectors younger than the search copy; milliseconds: by step.
     """
 
     route: str
-    passing: int
+    allowed: int
     scored: int
     lists: int
     all_lists: int

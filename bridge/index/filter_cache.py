@@ -26,7 +26,7 @@ class FilterCache:
         self._catalog = catalog
         self._life, self._clock = "", -1
         self._spaces: dict[str, int] = {}
-        self._passing: dict[Where, Ids] = {}
+        self._allowed: dict[Where, Ids] = {}
         self._episodes = 0
 
     def find_spaces(self, space: Space, clock: int) -> dict[str, int]:
@@ -48,16 +48,16 @@ class FilterCache:
         if where == EVERYTHING:
             return None
         self._follow(clock)
-        if len(self._passing) >= _FILTERS or self._episodes >= _EPISODES:
-            self._passing, self._episodes = {}, 0
-        passing = self._passing.get(where)
-        if passing is None:
-            passing = self._passing[where] = np.array(self._catalog.query.ids(where), np.int64)
-            self._episodes += len(passing)
-        return passing
+        if len(self._allowed) >= _FILTERS or self._episodes >= _EPISODES:
+            self._allowed, self._episodes = {}, 0
+        allowed = self._allowed.get(where)
+        if allowed is None:
+            allowed = self._allowed[where] = np.array(self._catalog.query.ids(where), np.int64)
+            self._episodes += len(allowed)
+        return allowed
 
     def _follow(self, clock: int) -> None:
         """Clear the cache if the clock has moved, or another catalog was restored in this place."""
         life = self._catalog.instant().history
         if (self._life, self._clock) != (life, clock):
-            self._life, self._clock, self._spaces, self._passing, self._episodes = life, clock, {}, {}, 0
+            self._life, self._clock, self._spaces, self._allowed, self._episodes = life, clock, {}, {}, 0

@@ -174,7 +174,7 @@ class TrajectoryIngestor:
         paths: Place | Sequence[Place],
         *,
         windows: Windows | None = None,
-        sentences: AnyTextEncoder | None = None,
+        text_encoder: AnyTextEncoder | None = None,
         workers_count: int = 1,
         prune: bool | Literal["cautiously"] = False,
         progress: Progress | None = None,
@@ -189,7 +189,7 @@ class TrajectoryIngestor:
         "32:16", "multi", "both"); several plans are embedded in one pass. None: "both" (whole episodes and windows of
         several sizes) for a new archive, otherwise what the archive already has for this embedder.
 
-        sentences: a text encoder or its folder; task descriptions are embedded too (docs/search.md). workers_count:
+        text_encoder: a text encoder or its folder; task descriptions are embedded too (docs/search.md). workers_count:
         number of processes for reading and embedding, including this one. prune: remove catalogued episodes below the
         given folders (which may themselves be missing) whose files are gone; "cautiously": unless these are more than
         half, or a folder of theirs is there and empty (a disk that is not mounted), which is reported.
@@ -201,7 +201,7 @@ class TrajectoryIngestor:
         started = time.perf_counter()
         if prune not in (True, False, "cautiously"):
             raise IngestError(f"prune: expected True, False or 'cautiously', found {shown(prune)}")
-        encoder = load_text_encoder(sentences)  # errors are raised before anything is written
+        encoder = load_text_encoder(text_encoder)  # errors are raised before anything is written
         plans = None if windows is None else as_plans(windows)  # likewise
         remembered = self._archive.catalog.episodes.read_as
         discovery = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
@@ -268,19 +268,19 @@ class TrajectoryIngestor:
         folders: PathLike | Sequence[PathLike],
         *,
         windows: Windows | None = None,
-        sentences: AnyTextEncoder | None = None,
+        text_encoder: AnyTextEncoder | None = None,
         workers_count: int = 1,
         stop: Event | None = None,
     ) -> Iterator[IngestReport]:
         """Ingest existing files of the folders, then new ones as they are completed; yield a report per batch.
 
         Runs until `stop` is set. A failed file is reported once and retried when it changes; while catalog or disk are
-        not available, files wait. windows, sentences, workers_count: as in ingest. Raises SourceNotFoundError for a
+        not available, files wait. windows, text_encoder, workers_count: as in ingest. Raises SourceNotFoundError for a
         path that is not a folder, EmbedderError for an invalid window plan or a text encoder that cannot be loaded,
         MissingExtraError without the package watchfiles.
         """
         listed = [one.uri if isinstance(one, EpisodeAddress) else one for one in listed_paths(folders)]
-        encoder = load_text_encoder(sentences)  # opened once, so that errors are raised immediately
+        encoder = load_text_encoder(text_encoder)  # opened once, so that errors are raised immediately
         plans = None if windows is None else as_plans(windows)
-        ingest = partial(self.ingest, windows=plans, sentences=encoder, workers_count=workers_count)
+        ingest = partial(self.ingest, windows=plans, text_encoder=encoder, workers_count=workers_count)
         return watch(self._archive, ingest, listed, stop)

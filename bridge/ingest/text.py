@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _MAX_CACHED: Final = 4096  # texts; thousands of episodes have the same task
 
 
-def load_text_encoder(sentences: AnyTextEncoder | None) -> TextEncoder | None:
+def load_text_encoder(text_encoder: AnyTextEncoder | None) -> TextEncoder | None:
     """Return the text encoder, loaded, or None. Raises EmbedderError if it cannot be loaded."""
-    if sentences is None:
+    if text_encoder is None:
         return None
-    encoder = as_text_encoder(sentences)
+    encoder = as_text_encoder(text_encoder)
     text_space(encoder)  # which loads it
     return encoder
 

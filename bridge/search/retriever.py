@@ -55,7 +55,7 @@ class TrajectoryRetriever:
     must exist. embedder: required only for a callable, or to choose if the archive has several; it must be the one used
     at ingest. The name of an embedder of this library also selects its other parameters if none were embedded with the
     default ones. lanes: search only Spaces of exactly these lanes, preferably without weights; a mapping also selects
-    the weights. sentences: the text encoder used at ingest, or its folder; text= then also finds similar meanings.
+    the weights. text_encoder: the text encoder used at ingest, or its folder; text= then also finds similar meanings.
 
     Other processes may ingest concurrently: each search sees everything that was committed before it.
     """
@@ -68,9 +68,9 @@ class TrajectoryRetriever:
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
         token: str | None = None,
-        sentences: AnyTextEncoder | None = None,
+        text_encoder: AnyTextEncoder | None = None,
     ) -> None:
-        names, encoder = named_lanes(lanes), None if sentences is None else as_text_encoder(sentences)
+        names, encoder = named_lanes(lanes), None if text_encoder is None else as_text_encoder(text_encoder)
         self._archive, self._close = archive_of(deepdata_url, archive=archive, token=token)
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
@@ -229,7 +229,7 @@ class TrajectoryRetriever:
         examples = self._queries.read(query_obs, options)
         if not examples.like:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
-        passing, request = request.where, self._queries.narrow(request, examples, options)
+        given, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
         prepared, (refs, results) = self._run(prepare, self._find_moments)
         missing = max(result.missing for result in results)
@@ -240,7 +240,7 @@ class TrajectoryRetriever:
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=missing,
             explained=join_explanations([result.answer for result in results]),
-            answered=self._queries.describe(prepared, passing, notes),
+            answered=self._queries.describe(prepared, given, notes),
         )
 
     def search(self, query: Query | None = None, top_k: int = 10, **options: Any) -> Hits:
@@ -252,7 +252,7 @@ class TrajectoryRetriever:
         distinct = options.distinct or not options.of_windows
         request = Request(options.top_k, options.filters, distinct=distinct, explain=options.explain)
         examples = self._queries.read(query, options)
-        passing, request = request.where, self._queries.narrow(request, examples, options)
+        given, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare, examples, request, options)
         prepared, found = self._run(prepare, self._find_episodes)
         notes = explain_hits(self._catalog, options, request.where, len(found.hits), found.missing)
@@ -264,7 +264,7 @@ class TrajectoryRetriever:
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
-            answered=self._queries.describe(prepared, passing, notes),
+            answered=self._queries.describe(prepared, given, notes),
         )
 
     @one_blas_thread()  # products are small: threads of BLAS would spin between them

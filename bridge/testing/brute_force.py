@@ -114,14 +114,14 @@ class Shelf:
     def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:
         """Return the right answer."""
         stored = self.stored.get(space.fingerprint, {})
-        passing = set(stored)
+        allowed = set(stored)
         if request.where != EVERYTHING:  # without a filter nobody needs to read what the catalog says
             rows, facts = self._says(space)
-            passing = {episode for episode in stored if matches(request.where, rows[episode], facts[episode])}
+            allowed = {episode for episode in stored if matches(request.where, rows[episode], facts[episode])}
         wanted = query.tobytes()
         found = [
             Match(episode, window, score(space.metric, vector.tobytes(), wanted))
-            for episode in passing
+            for episode in allowed
             for window, vector in enumerate(stored[episode])
         ]
         found.sort(key=lambda match: (-match.score, match.episode, match.window))

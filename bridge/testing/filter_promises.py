@@ -26,14 +26,14 @@ class FilterPromises(Promises):
     def test_a_filter_never_costs_hits(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):
             query = unit_vectors(1, 3)[0]
-            for where, passing in (
+            for where, expected in (
                 (build_where(env_id="nowhere"), 0),
                 (Compare("episode_id", "eq", "episode_000030"), 1),
                 (build_where(env_id="env-2"), 8),
                 (build_where(min_length=1), len(ids)),
             ):
                 for count in (1, 5, 100):
-                    assert len(check(shelf, space, query, top(count, where))) == min(count, passing)
+                    assert len(check(shelf, space, query, top(count, where))) == min(count, expected)
 
     def test_filters_see_what_the_catalog_says_now(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):

@@ -53,7 +53,7 @@ def as_text_encoder(value: AnyTextEncoder) -> TextEncoder:
         return Sentences(value)
     if isinstance(value, TextEncoder) and not isinstance(value, type):
         return value
-    raise EmbedderError(f"sentences: expected the folder of a sentence encoder, or a text encoder, found {value!r}")
+    raise EmbedderError(f"text_encoder: expected the folder of a sentence encoder, or a text encoder, found {value!r}")
 
 
 def text_space(encoder: TextEncoder) -> Space:

@@ -122,20 +122,20 @@ class DeepDataIndex(VectorIndex):
     def _search(self, space: Space, query: Vectors, request: Request) -> Answer:
         self._audit_if_due(space)
         view = self._view(space)
-        passing = self._filters.find_episodes(request.where, view.clock)
-        best = local_scores.Best(query, request, passing)
+        allowed = self._filters.find_episodes(request.where, view.clock)
+        best = local_scores.Best(query, request, allowed)
         if request.top_k < 1:
             return Answer((), exact=True, scored=0)
         best.offer(view.rest)
         examined, exact = 0, len(view.rest) >= view.vectors
         is_sufficient = exact
         is_local = view.is_local or self._trust.is_broken(space.fingerprint)
-        is_local = is_local or (view.is_faster_here(passing) and not self._always_ask)
+        is_local = is_local or (view.is_faster_here(allowed) and not self._always_ask)
         if not (exact or is_local):
-            examined, is_sufficient = self._ask(view, best, query, request, passing)
+            examined, is_sufficient = self._ask(view, best, query, request, allowed)
             is_sufficient = is_sufficient and not self._trust.is_broken(space.fingerprint)
         if not is_sufficient:
-            complete(view, best, passing)
+            complete(view, best, allowed)
             exact = True
         return Answer(best.matches(), exact=exact, scored=best.scored + examined)
 
@@ -250,11 +250,11 @@ class DeepDataIndex(VectorIndex):
                 self._trust.give(name, breaks)
 
     def _ask(
-        self, view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
+        self, view: ServerView, best: local_scores.Best, query: Vectors, request: Request, allowed: Ids | None
     ) -> tuple[int, bool]:
         """Query the server like search.ask; if it can no longer be trusted, its results are not sufficient."""
         try:
-            return ask(view, best, query, request, passing)
+            return ask(view, best, query, request, allowed)
         except (IndexLostError, IndexDamagedError) as error:
             self._distrust(view.target, error)
             return 0, False

@@ -67,19 +67,19 @@ def join(blocks: Sequence[Block], dim: int) -> Block:
 class Best:
     """The best matches among all vectors offered in one search, with float64 scores; duplicates count once."""
 
-    def __init__(self, query: Vectors, request: Request, passing: Ids | None) -> None:
+    def __init__(self, query: Vectors, request: Request, allowed: Ids | None) -> None:
         self._query = query
         self._query64 = query.astype(np.float64)
         self._request = request
-        self._passing = passing
+        self._allowed = allowed
         self._scores: dict[tuple[int, int], float] = {}
         self._offered: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # episodes, windows
         self.scored = 0
 
     def offer(self, block: Block) -> None:
         """Add vectors; those of episodes that do not pass the filter are ignored."""
-        if self._passing is not None:
-            keep = np.isin(block.episodes, self._passing)
+        if self._allowed is not None:
+            keep = np.isin(block.episodes, self._allowed)
             block = Block(block.episodes[keep], block.windows[keep], block.vectors[keep])
         self.scored += len(block)
         self._offered.append((block.episodes, block.windows))

@@ -52,15 +52,15 @@ class ServerView:
         """Whether all vectors are local, so that the server has nothing to add."""
         return len(self.rest) >= self.vectors or self.target is None or self.target.copy.damaged
 
-    def is_faster_here(self, passing: Ids | None) -> bool:
-        """Whether reading the vectors of the passing episodes (None = all) from the ledger takes less than to ask."""
-        return passing is not None and len(passing) * self.vectors * self.space.dim <= _READ_NUMBERS * self.episodes
+    def is_faster_here(self, allowed: Ids | None) -> bool:
+        """Whether reading the vectors of the allowed episodes (None = all) from the ledger takes less than to ask."""
+        return allowed is not None and len(allowed) * self.vectors * self.space.dim <= _READ_NUMBERS * self.episodes
 
-    def count(self, passing: Ids | None) -> int:
-        """Return the number of vectors of the passing episodes (None = all)."""
-        if passing is None:
+    def count(self, allowed: Ids | None) -> int:
+        """Return the number of vectors of the allowed episodes (None = all)."""
+        if allowed is None:
             return self.vectors
-        return self.link.catalog.index_copies.sizes(self.space_id, passing.tolist())[1]
+        return self.link.catalog.index_copies.sizes(self.space_id, allowed.tolist())[1]
 
 
 def look(link: Link, space: Space, space_id: int, *, always_ask: bool = False) -> ServerView:
@@ -82,7 +82,7 @@ def look(link: Link, space: Space, space_id: int, *, always_ask: bool = False) -
 
 
 def ask(
-    view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
+    view: ServerView, best: local_scores.Best, query: Vectors, request: Request, allowed: Ids | None
 ) -> tuple[int, bool]:
     """Offer the server's hits, requesting more until no nearer one can be left.
 
@@ -104,11 +104,11 @@ def ask(
         _offer(target, best, result)
         is_exhausted = result.returned < search_request.top_k
         if is_exhausted and search_request.filters is not None:  # the server claims that these are all that pass
-            return examined, best.covers(view.count(passing))
+            return examined, best.covers(view.count(allowed))
         if best.worst() >= 1.0 - result.reach - _SLACK:
             return examined, True
         if is_exhausted:
-            if best.covers(view.count(passing)):
+            if best.covers(view.count(allowed)):
                 return examined, True
             search_request = replace(search_request, filters=LIVE)  # deleted documents took places
         elif search_request.top_k == CAP:
@@ -117,13 +117,13 @@ def ask(
             search_request = replace(search_request, top_k=min(CAP, search_request.top_k * _GROWTH_FACTOR))
 
 
-def complete(view: ServerView, best: local_scores.Best, passing: Ids | None) -> None:
+def complete(view: ServerView, best: local_scores.Best, allowed: Ids | None) -> None:
     """Offer every vector of the ledger that passes."""
     catalog = view.link.catalog
-    if passing is None:
+    if allowed is None:
         entries = catalog.vectors.ledger(view.space_id)
     else:
-        entries = catalog.index_copies.entries(view.space_id, passing.tolist())
+        entries = catalog.index_copies.entries(view.space_id, allowed.tolist())
     for batch in _batches(entries):
         best.offer(local_scores.of_entries(batch, view.space.dim))
 

@@ -131,9 +131,9 @@ class EmbeddedIndex(VectorIndex):
 
         def rank_by(snapshot: IndexSnapshot) -> Ranking:
             times[1:] = [time.perf_counter()]
-            passing = self._filters.find_episodes(request.where, snapshot.clock)
+            allowed = self._filters.find_episodes(request.where, snapshot.clock)
             times.append(time.perf_counter())
-            return rank(snapshot.join_tail(), query, passing, SearchPlan(request, space.metric, self._direct_rows))
+            return rank(snapshot.join_tail(), query, allowed, SearchPlan(request, space.metric, self._direct_rows))
 
         with self._lock:
             ranking = self._retry_undamaged(space, rank_by)

@@ -95,7 +95,7 @@ def _read(
     offsets = starts - ends + lists.sizes[batch]
     places = reaching + offsets.take(np.searchsorted(ends, reaching, side="right"))
     if allowed is not None:
-        passing = allowed.take(lists.owners.take(places))
-        reaching, places = reaching[passing], places[passing]
+        is_allowed = allowed.take(lists.owners.take(places))
+        reaching, places = reaching[is_allowed], places[is_allowed]
     shortlist.offer(places, products.take(reaching))
     return done

@@ -36,13 +36,13 @@ class Ranking:
     seconds: tuple[float, float]
 
 
-def rank(copies: Sequence[SearchCopy], query: Vectors, passing: Ids | None, plan: SearchPlan) -> Ranking:
-    """Return the top_k best matches among the passing episodes (None = all) of all segments.
+def rank(copies: Sequence[SearchCopy], query: Vectors, allowed: Ids | None, plan: SearchPlan) -> Ranking:
+    """Return the top_k best matches among the allowed episodes (None = all) of all segments.
 
     Ties are ordered by episode, then window. Scores do not depend on the segment of a vector. Raises ChecksumError.
     """
     request, started = plan.request, time.perf_counter()
-    found = tuple(find_candidates(copy, query, passing, plan) for copy in copies)
+    found = tuple(find_candidates(copy, query, allowed, plan) for copy in copies)
     found_at = time.perf_counter()
     exact = [
         _score(copy.segment, candidates.rows, query, plan.metric)
@@ -80,7 +80,7 @@ def explain(ranking: Ranking, snapshot: IndexSnapshot, times: Sequence[float]) -
     seconds = (times[1] - times[0], times[2] - times[1], *ranking.seconds)
     return Explanation(
         route=base.route if len(snapshot.base.segment.vectors) else tail.route,
-        passing=base.passing + tail.passing,
+        allowed=base.allowed + tail.allowed,
         scored=base.scored + tail.scored,
         lists=base.lists,
         all_lists=0 if lists is None else len(lists.centroids),

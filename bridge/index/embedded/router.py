@@ -46,13 +46,13 @@ class SearchPlan:
 class Candidates:
     """Rows of the segment that can be among the best. exact: all of the best are among them.
 
-    passing: rows of the episodes that pass; scored: rows compared with the query, over all routes tried; lists: number
+    allowed: rows of the episodes that pass; scored: rows compared with the query, over all routes tried; lists: number
     of lists scanned.
     """
 
     rows: Ids
     route: str
-    passing: int
+    allowed: int
     scored: int
     lists: int = 0
     exact: bool = True
@@ -64,13 +64,13 @@ def find_candidates(copy: SearchCopy, query: Vectors, episodes: Ids | None, plan
     if not len(segment.vectors):
         return Candidates(_NONE, "none", 0, 0)
     selection = segment.select(episodes)
-    passing = selection.rows
-    if passing == 0 or request.top_k < 1:
-        return Candidates(_NONE, "none", passing, 0)
-    target = make_target(query, plan.metric, request, max(_MIN_COMPARED, passing // _COMPARED_SHARE))
-    is_large = request.top_k * _TOP_K_SHARE > passing
+    allowed = selection.rows
+    if allowed == 0 or request.top_k < 1:
+        return Candidates(_NONE, "none", allowed, 0)
+    target = make_target(query, plan.metric, request, max(_MIN_COMPARED, allowed // _COMPARED_SHARE))
+    is_large = request.top_k * _TOP_K_SHARE > allowed
     selects_most = covers_most(segment, selection)
-    has_few_rows = passing <= plan.direct_rows and not selects_most
+    has_few_rows = allowed <= plan.direct_rows and not selects_most
     kind = request.distinct, int(request.top_k).bit_length()  # whether lists help depends on the number of matches
     if copy.lists is None or target is None or is_large or has_few_rows:
         return _score_all(segment, query, selection, plan)
@@ -82,7 +82,7 @@ def find_candidates(copy: SearchCopy, query: Vectors, episodes: Ids | None, plan
         effort = found.scored * _PER_SKETCH + found.lists * _PER_LIST
         copy.backoff.record(kind, failed=not is_done or effort > max(segment.vectors.size, _MIN_NUMBERS))
     if is_done:
-        return Candidates(found.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
+        return Candidates(found.rows, "lists", allowed, found.scored, found.lists, exact=found.proven)
     scan = _score_all(segment, query, selection, plan)
     return replace(scan, route="lists, then scan", scored=found.scored + scan.scored, lists=found.lists)
 

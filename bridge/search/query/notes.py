@@ -39,7 +39,7 @@ def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> li
     counts = {where_text(part): catalog.query.count(part) for part in parts_of(where)}
     if alone := [part for part, count in counts.items() if not count]:
         return [f"{part} alone matches 0 of {total}" for part in alone]
-    if passing := catalog.query.count(where):
-        return [] if limited else [f"{passing} of {total} match the filter, but none is embedded for this search"]
+    if matching := catalog.query.count(where):
+        return [] if limited else [f"{matching} of {total} match the filter, but none is embedded for this search"]
     each = ", ".join(f"{part} {count}" for part, count in counts.items())
     return [f"none of {total} meets all conditions; episodes per condition: {each}"] if counts else []

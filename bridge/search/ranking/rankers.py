@@ -157,7 +157,7 @@ def join_explanations(answers: Sequence[Answer]) -> Explanation | None:
             milliseconds[name] = milliseconds.get(name, 0.0) + value
     return Explanation(
         " + ".join(part.route for part in parts),
-        sum(part.passing for part in parts),
+        sum(part.allowed for part in parts),
         **sums,
         milliseconds=milliseconds,
     )

@@ -78,7 +78,7 @@ class _Flat(VectorIndex):
     def scan(self, space):
         yield from self.stored(space).values()
 
-    def passing(self, where):
+    def allowed(self, where):
         return set(self.catalog.query.ids(where))
 
     def score(self, vectors, query):
@@ -90,11 +90,11 @@ class _Flat(VectorIndex):
         return sorted(found, key=lambda match: (-match.score, match.episode, match.window))
 
     def found(self, space, query, where):
-        passing = self.passing(where)
+        allowed = self.allowed(where)
         return [
             Match(point.episode, window, float(score))
             for point in self.stored(space).values()
-            if point.episode in passing
+            if point.episode in allowed
             for window, score in enumerate(self.score(point.vectors, query))
         ]
 
@@ -120,8 +120,8 @@ class TestFlat(IndexContract):
 class _PostFiltering(_Flat):
     def search(self, space, query, request):
         found = self.rank(super().found(space, query, EVERYTHING))[: request.top_k]
-        passing = self.passing(request.where)
-        return Answer(tuple(match for match in found if match.episode in passing), exact=True, scored=0)
+        allowed = self.allowed(request.where)
+        return Answer(tuple(match for match in found if match.episode in allowed), exact=True, scored=0)
 
 
 class _IgnoringTombstones(_Flat):
@@ -242,17 +242,17 @@ class _RememberingFilters(_Flat):
         super().__init__(catalog, folder)
         self.remembered = {}
 
-    def passing(self, where):
-        return self.remembered.setdefault(where, super().passing(where))
+    def allowed(self, where):
+        return self.remembered.setdefault(where, super().allowed(where))
 
 
 class _MissingIsAnyReward(_Flat):
-    def passing(self, where):
+    def allowed(self, where):
         header = "total_reward"
         others = all_of(*(p for p in parts_of(where) if header not in {clause.field for clause in comparisons(p)}))
         rows = self.catalog.episodes.rows(self.catalog.query.ids(others))
         lacking = {row.id for row in rows.values() if row.total_reward is None}
-        return super().passing(where) | lacking
+        return super().allowed(where) | lacking
 
 
 class _OnlyWhatItWasTold(_Flat):

@@ -298,7 +298,7 @@ def test_the_answer_explains_itself(shelf):
     answer = shelf.index.search(make_space(), query, Request(5, EVERYTHING, explain=True))
     message = answer.explained
     assert message.route.startswith("lists")
-    assert (message.passing, message.tail, message.all_lists) == (240, 0, 15)
+    assert (message.allowed, message.tail, message.all_lists) == (240, 0, 15)
     assert 0 < message.lists <= message.all_lists
     assert message.scored == answer.scored
     assert list(message.milliseconds) == ["refresh", "filter", "find", "rank"]

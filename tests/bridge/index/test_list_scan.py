@@ -63,8 +63,8 @@ def listed(folder, points):
     return SearchCopy(segment, lists)
 
 
-def search(copies, query, passing, request):
-    return rank(copies, query, passing, SearchPlan(request, COSINE, direct_rows=0))
+def search(copies, query, allowed, request):
+    return rank(copies, query, allowed, SearchPlan(request, COSINE, direct_rows=0))
 
 
 def cut(random, vectors):
@@ -92,13 +92,13 @@ def test_lists_give_what_a_scan_gives(data, folder):
         copy.segment.kill(copy.segment.episodes[rng.random(len(copy.segment.episodes)) < 0.1])
         for _ in range(10):
             some = copy.segment.episodes[rng.random(len(copy.segment.episodes)) < random.choice([0.1, 0.5, 1.0])]
-            passing = None if random.random() < 0.2 else np.append(some, 5)
+            allowed = None if random.random() < 0.2 else np.append(some, 5)
             near = copy.segment.vectors[:1] + rng.normal(size=(1, dim)) * random.choice([0, 0.1, 9])
             query = unit(near + 1e-6)[0]
             request = Request(random.choice([1, 3, 10]), EVERYTHING, distinct=random.random() < 0.5)
-            found = search((copy, tail), query, passing, request)
+            found = search((copy, tail), query, allowed, request)
             assert all(candidates.exact for candidates in found.found)
-            assert matches_of(found) == matches_of(search((SearchCopy(copy.segment), tail), query, passing, request))
+            assert matches_of(found) == matches_of(search((SearchCopy(copy.segment), tail), query, allowed, request))
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_lists_are_given_up_where_a_filter_leaves_nothing_near(walks):
     )[:20]
     (found,) = search((walks,), query, walks.segment.episodes[far], Request(10, EVERYTHING)).found
     assert found.route == "lists, then scan"
-    assert found.passing == 800
+    assert found.allowed == 800
     assert 2 * 800 < found.scored < 8 * 800  # once in vain, some lists more, and then their own
 
 
@@ -240,13 +240,13 @@ def test_lists_whose_numbers_lead_out_of_their_files_are_not_opened(name, how, f
 
 def test_a_selection_is_made_again_when_an_episode_is_deleted():
     segment = Segment.from_points([Point(n, n, np.eye(3, dtype=np.float32)) for n in range(4)], 3)
-    passing = np.array([1, 3, 9])
-    assert segment.select(passing) is segment.select(passing)
-    assert segment.select(passing).positions.tolist() == [1, 3]
-    assert (segment.select(None).rows, segment.select(passing).rows) == (12, 6)
+    allowed = np.array([1, 3, 9])
+    assert segment.select(allowed) is segment.select(allowed)
+    assert segment.select(allowed).positions.tolist() == [1, 3]
+    assert (segment.select(None).rows, segment.select(allowed).rows) == (12, 6)
     segment.kill(np.array([3]))
-    assert segment.select(passing).positions.tolist() == [1]
-    assert segment.select(passing).stops.tolist() == [6]
+    assert segment.select(allowed).positions.tolist() == [1]
+    assert segment.select(allowed).stops.tolist() == [6]
     assert segment.select(None).rows == 9
 
 

@@ -134,4 +134,4 @@ def test_the_retriever_explains_on_request(archive):
         query = episode(1, 1)
         assert retriever.search_similar_episodes(query).explained is None
         message = retriever.search_similar_episodes(query, env_id="task-1", explain=True).explained
-        assert (message.passing, message.scored) == (5, 5)
+        assert (message.allowed, message.scored) == (5, 5)

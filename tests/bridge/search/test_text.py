@@ -64,13 +64,13 @@ def folder(tmp_path):
 
 @pytest.fixture
 def archive(tmp_path, folder):
-    ingest(tmp_path / "archive", folder, sentences=Meanings())
+    ingest(tmp_path / "archive", folder, text_encoder=Meanings())
     return tmp_path / "archive"
 
 
 def tasks(archive, encoder=None, **requested):
     """Return which tasks the hits are of, in their order."""
-    with TrajectoryRetriever(archive, sentences=encoder) as retriever:
+    with TrajectoryRetriever(archive, text_encoder=encoder) as retriever:
         return [int(hit.episode_id.split("-")[1]) for hit in retriever.search_similar_episodes(top_k=100, **requested)]
 
 
@@ -103,7 +103,7 @@ def test_each_task_with_words_has_the_vector_of_its_text(archive):
 @pytest.mark.parametrize("query", [False, True])
 def test_words_and_meaning_are_one_score_and_fused_with_the_ranks_of_a_query(archive, folder, query):
     requested = {"query_obs": folder / "task-3" / "task-3-1.wshard"} if query else {}
-    with TrajectoryRetriever(archive) as plain, TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
+    with TrajectoryRetriever(archive) as plain, TrajectoryRetriever(archive, text_encoder=Meanings()) as retriever:
         text, stored, encoder = "open the mug", embedded(archive), Meanings()
         (meant,) = encoder.encode([text])
         with opened_archive(archive) as opened:
@@ -125,12 +125,12 @@ def test_words_and_meaning_are_one_score_and_fused_with_the_ranks_of_a_query(arc
 
 
 def test_explained_says_what_was_searched(archive, folder):
-    with TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
+    with TrajectoryRetriever(archive, text_encoder=Meanings()) as retriever:
         requested = {"text": "lift", "explain": True}
         alone = retriever.search_similar_episodes(**requested).explained
         beside = retriever.search_similar_episodes(files(folder)[0], plain=True, **requested).explained
     assert alone.route == "words + sentences by scan"
-    assert (alone.passing, alone.scored) == (9, 9)
+    assert (alone.allowed, alone.scored) == (9, 9)
     assert beside.route == "scan + words + sentences by scan"
     assert beside.scored == 12 + 9
     assert {"words"} < beside.milliseconds.keys()
@@ -138,11 +138,11 @@ def test_explained_says_what_was_searched(archive, folder):
 
 def test_each_text_is_encoded_once_and_nothing_again(archive, folder):
     again = Meanings()
-    assert counts(ingest(archive, folder, sentences=again)) == {"unchanged": 12}
+    assert counts(ingest(archive, folder, text_encoder=again)) == {"unchanged": 12}
     assert again.requested == []
     first = Meanings()
-    ingest(archive, folder, sentences=first)
-    ingest(archive.with_name("other"), folder, sentences=first)
+    ingest(archive, folder, text_encoder=first)
+    ingest(archive.with_name("other"), folder, text_encoder=first)
     assert sorted(first.requested) == sorted(task for task in TASKS if task)
 
 
@@ -154,14 +154,14 @@ def test_a_changed_file_loses_its_vector_until_it_is_ingested_with_the_encoder(a
     with open_archive(archive) as opened:
         assert [finding.code for finding in check(opened).findings] == ["unembedded"]
         assert [finding.code for finding in repair(opened).findings] == ["unembedded"]  # nobody passed the encoder
-    ingest(archive, folder, sentences=Meanings())
+    ingest(archive, folder, text_encoder=Meanings())
     assert _names(archive, "grasp mug")[3] == "task-1-0"
     with open_archive(archive) as opened:
         assert check(opened).findings == ()
 
 
 def _names(archive, text):
-    with TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
+    with TrajectoryRetriever(archive, text_encoder=Meanings()) as retriever:
         return [hit.episode_id for hit in retriever.search_similar_episodes(text=text, top_k=100)]
 
 
@@ -174,7 +174,7 @@ def test_notes_are_found_by_their_words_and_have_no_vector(archive, folder):
         ]
         opened.catalog.annotations.add_note(silent, "wave wildly", who="ann")
     encoder = Meanings()
-    ingest(archive, folder, sentences=encoder)
+    ingest(archive, folder, text_encoder=encoder)
     assert encoder.requested == []
     assert len(embedded(archive)) == 9
     assert set(tasks(archive, text="wildly")) == {2}
@@ -183,14 +183,14 @@ def test_notes_are_found_by_their_words_and_have_no_vector(archive, folder):
 def test_several_texts_of_one_episode_are_encoded_together(tmp_path):
     save(tmp_path / "data", episode(0, 0, 12, metadata={"task": "wave", "instruction": [" lift the mug ", "  ", 7]}))
     encoder = Meanings()
-    ingest(tmp_path / "archive", tmp_path / "data", sentences=encoder)
+    ingest(tmp_path / "archive", tmp_path / "data", text_encoder=encoder)
     assert encoder.requested == ["wave\nlift the mug"]
 
 
 def test_another_encoder_is_refused_with_advice_and_an_archive_without_stays_as_it_is(tmp_path, archive, folder):
     for place, encoder in ((archive, Meanings(2.0)), (tmp_path / "plain", Meanings())):
         ingest(place, folder)
-        with TrajectoryRetriever(place, sentences=encoder) as retriever:
+        with TrajectoryRetriever(place, text_encoder=encoder) as retriever:
             with pytest.raises(
                 SpaceMismatchError, match=r"no vectors of the text encoder 'meanings'.*--text-encoder FOLDER"
             ):
@@ -209,7 +209,7 @@ def test_no_other_search_or_signal_sees_the_space_of_texts(archive, folder, tmp_
                 retriever.search_similar_episodes(array)
     with open_archive(archive) as opened:
         assert [found.space.of_text for found in evaluate_label(opened, "env_id")] == [False]
-    ingest(tmp_path / "windows", folder, windows=[WindowPlan(scales=(5, 8))], sentences=Meanings())
+    ingest(tmp_path / "windows", folder, windows=[WindowPlan(scales=(5, 8))], text_encoder=Meanings())
     with open_archive(tmp_path / "windows") as opened:
         assert evaluate_search(opened, "env_id") is None  # there is no search for whole episodes
     for verb in (["duplicates"], ["outliers"], ["select", "--count", "2"], ["health"], ["fsck"], ["index", "audit"]):
@@ -229,25 +229,25 @@ def test_an_encoder_that_fails_is_reported_before_anything_is_written_or_costs_o
             return super().encode(texts)
 
     with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: no weights"):
-        ingest(tmp_path / "archive", folder, sentences=Failing())
+        ingest(tmp_path / "archive", folder, text_encoder=Failing())
     with opened_archive(tmp_path / "archive") as opened:
         assert opened.catalog.query.count() == 0
     with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: a drawer"):
-        ingest(tmp_path / "archive", folder, sentences=Stumbling())
+        ingest(tmp_path / "archive", folder, text_encoder=Stumbling())
     assert len(tasks(tmp_path / "archive", query_obs=files(folder)[0])) == 12
-    ingest(tmp_path / "archive", folder, sentences=Meanings())
+    ingest(tmp_path / "archive", folder, text_encoder=Meanings())
     assert len(embedded(tmp_path / "archive")) == 9
 
 
 def test_windows_and_sentences_come_in_one_run_and_watch_takes_them_too(tmp_path, folder):
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        report = ingestor.ingest(folder, windows=BOTH, sentences=Meanings())
+        report = ingestor.ingest(folder, windows=BOTH, text_encoder=Meanings())
         assert counts(report) == {"new": 12, "embedded": 12, "tasks": 9}
         save(folder, made(0, 7))
         with pytest.raises(EmbedderError, match="found no folder"):
-            ingestor.watch(folder, sentences=tmp_path / "nowhere")
+            ingestor.watch(folder, text_encoder=tmp_path / "nowhere")
         stop = Event()
-        for found in ingestor.watch(folder, sentences=Meanings(), stop=stop):
+        for found in ingestor.watch(folder, text_encoder=Meanings(), stop=stop):
             stop.set()
             assert (found.new, found.tasks) == (1, 1)
     assert "task-0-7" in embedded(tmp_path / "archive")

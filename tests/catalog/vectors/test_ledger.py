@@ -87,10 +87,10 @@ def test_uncovered_episodes_are_counted_as_by_hand(catalog: Catalog) -> None:
     for space, those in zip(spaces, inside, strict=True):
         catalog.vectors.write(space, vectors(catalog, those))
     rows = catalog.episodes.rows(ids)
-    passing = set(catalog.query.ids("length:>3"))
+    allowed = set(catalog.query.ids("length:>3"))
     expected: dict[tuple[int, int | None, bool], int] = {}
     for number, id_ in enumerate(ids):
-        if id_ in inside[0] or id_ not in passing:
+        if id_ in inside[0] or id_ not in allowed:
             continue
         instead = next((space for space, those in zip(spaces[1:], inside[1:], strict=True) if id_ in those), None)
         key = (rows[id_].layout_id, instead, number % 8 in (1, 3))
