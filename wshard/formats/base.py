@@ -43,11 +43,11 @@ def open_source(location: Location, name: str) -> SourceBase:
 
 
 def open_sink(
-    location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append"
+    location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append", **options: Any
 ) -> SinkBase:
-    """Open a location for writing in a format, named as in open_source; mode: see Sink."""
+    """Open a location for writing in a format, named as in open_source; mode: see Sink; options: the format's."""
     cls: Any = sink_class(name)
-    sink: SinkBase = cls(location, compression=compression, mode=mode)
+    sink: SinkBase = cls(location, compression=compression, mode=mode, **options)
     return sink
 
 

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from wshard.core.episode.protocol import EpisodeSpan
+    from wshard.core.episode.protocol import EpisodeSpan, Fingerprint
     from wshard.core.types import Episode
-    from wshard.formats.source_base import SourceBase
     from wshard.training.conversion.jobs import ConversionJob
     from wshard.training.conversion.target import ConversionTarget
 
@@ -31,9 +30,13 @@ class Conversion:
 
     An exception leaves the target unchanged, or with complete episodes. Complete parts of a location of many episodes
     are kept beside it, and the same conversion resumes after them. readers: number of threads that read ahead.
+    in_parts False: without parts. A subclass for other episodes than those of Sources has its own _fingerprint, _id_of,
+    _choose_id and _read_episode.
     """
 
-    def __init__(self, target: ConversionTarget, jobs: Sequence[ConversionJob], *, readers: int = 1) -> None:
+    def __init__(
+        self, target: ConversionTarget, jobs: Sequence[ConversionJob], *, readers: int = 1, in_parts: bool = True
+    ) -> None:
         self._target, self._jobs, self._readers = target, jobs, readers
         self._resumes = target.mode == "append"
         self._replaces = target.mode == "overwrite" and target.has_content
@@ -44,7 +47,7 @@ class Conversion:
         self._outcomes: list[int | str | None] = []
         self._parts: StagedParts | None = None
         try:
-            if not target.takes_one_per_file:
+            if in_parts and not target.takes_one_per_file:
                 self._parts = StagedParts(target, [*self._identify()])
                 self._outcomes = [*self._parts.outcomes]
             self._sink = target.open() if self._parts is None else self._parts.open_sink()
@@ -54,15 +57,17 @@ class Conversion:
 
     def _identify(self) -> Iterator[object]:
         """Yield what identifies a conversion: options, and the jobs with their fingerprints."""
-        yield from map(repr, (self._target.format, self._target.compression, self._target.mode, self._target.encode))
+        target = self._target
+        yield from map(repr, (target.format, target.compression, target.mode, target.encode, target.options))
         for job in self._jobs:
             try:
-                fingerprint: object = astuple(
-                    self._sources.source_of(job.span.address).fingerprint(job.span.address.key)
-                )
+                fingerprint: object = astuple(self._fingerprint(job))
             except Exception as error:  # noqa: BLE001  (reading the episode reports it)
                 fingerprint = str(error)
             yield [repr(job), fingerprint]
+
+    def _fingerprint(self, job: ConversionJob) -> Fingerprint:
+        return self._sources.source_of(job.span.address).fingerprint(job.span.address.key)
 
     @property
     def _sources(self) -> OpenSources:
@@ -191,7 +196,10 @@ class Conversion:
         return None
 
     def _ids_of(self, job: ConversionJob) -> Iterator[str]:
-        return list_ids(job, self._sources.source_of(job.span.address).info(job.span.address.key).id)
+        return list_ids(job, self._id_of(job))
+
+    def _id_of(self, job: ConversionJob) -> str:
+        return self._sources.source_of(job.span.address).info(job.span.address.key).id
 
     def _note_id(self, job: ConversionJob) -> ConversionJob:
         """Return the job that was written last with its id, if that is another one than its own."""
@@ -207,7 +215,7 @@ class Conversion:
         self._written[episode.id] = job.span  # before a reader can see the episode in the target
         try:
             with self._naming_target():
-                self._sink.write(episode)
+                self._store(episode, job)
         except BaseException as error:
             del self._written[episode.id]
             if isinstance(error, (WShardError, OSError, MemoryError)) or not isinstance(error, Exception):
@@ -216,6 +224,9 @@ class Conversion:
         if self._parts is not None:
             self._parts.count(episode)
         return episode.length
+
+    def _store(self, episode: Episode, _job: ConversionJob) -> None:
+        self._sink.write(episode)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -240,11 +251,10 @@ class Conversion:
 
     def _load(self, job: ConversionJob) -> Episode | WShardError | None:
         try:
-            source = self._sources.source_of(job.span.address)
             id_ = self._choose_id(job)
             if id_ is None:
                 return None
-            return replace(encode_cameras(_load_span(source, job), self._target.encode), id=id_)
+            return replace(encode_cameras(self._read_episode(job), self._target.encode), id=id_)
         except WShardError as error:
             return error
         except Exception as error:  # noqa: BLE001  (of a library, for data that it did not expect)
@@ -252,14 +262,14 @@ class Conversion:
             failure.__cause__ = error
             return failure
 
+    def _read_episode(self, job: ConversionJob) -> Episode:
+        source = self._sources.source_of(job.span.address)
+        key, start, stop = job.span.address.key, job.span.start, job.span.stop
+        if (start, stop) == (0, None):
+            return source.load(key)
+        with source.open(key) as reader:
+            return reader.slice(start, reader.length if stop is None else stop)
+
 
 def _name_error(error: Exception) -> str:
     return f"expected an episode that can be read and written, found {type(error).__name__}: {error}"
-
-
-def _load_span(source: SourceBase, job: ConversionJob) -> Episode:
-    key, start, stop = job.span.address.key, job.span.start, job.span.stop
-    if (start, stop) == (0, None):
-        return source.load(key)
-    with source.open(key) as reader:
-        return reader.slice(start, reader.length if stop is None else stop)

@@ -19,7 +19,7 @@ from wshard.core.container.atomic_write import publish
 from wshard.core.container.draft import DraftLock, put_in_place, remove_dead_drafts, stamp_owned
 from wshard.core.files.exchange import link_file, link_files, list_files
 from wshard.errors import WShardError
-from wshard.formats.base import open_sink, sink_class
+from wshard.formats.base import sink_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,9 +91,8 @@ class StagedParts:
                 link_files(self._target_path, new, self._stamps)
             elif self._target_path.exists():
                 link_file(self._target_path, new)
-            mode = "append" if self._part else self._target.mode
             self._size = 0
-            return open_sink(new, self._target.format, compression=self._target.compression, mode=mode)
+            return self._target.open(new, "append" if self._part else self._target.mode)
 
     def count(self, episode: Episode) -> None:
         """Add the size of an episode that was written."""

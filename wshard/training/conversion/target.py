@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wshard.core.container.atomic_write import check_folder_of
 from wshard.errors import FormatError, WShardError
@@ -15,6 +15,8 @@ from wshard.formats.open import open_location
 from wshard.formats.table import BY_SUFFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wshard.core.container.codec_plan import Compression
     from wshard.core.container.draft import WriteMode
     from wshard.core.episode.encode_cameras import Encode
@@ -26,6 +28,7 @@ class ConversionTarget:
     """Output of a conversion. mode: see Sink; encode: how raw camera lanes are encoded, as in save_wshard.
 
     repeats: mode "append" may append to a set without ids, although episodes that it has already are written again.
+    options: those of the format's Sink.
     """
 
     location: str
@@ -34,6 +37,7 @@ class ConversionTarget:
     mode: WriteMode = "append"
     encode: Encode | None = None
     repeats: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -93,6 +97,7 @@ class ConversionTarget:
         except (WShardError, OSError):  # missing, or cannot be appended to: the Sink reports that
             return False
 
-    def open(self) -> SinkBase:
-        """Open the target for writing."""
-        return open_sink(self.location, self.format, compression=self.compression, mode=self.mode)
+    def open(self, part: Path | None = None, mode: WriteMode | None = None) -> SinkBase:
+        """Open the target for writing, or a part of it in another place."""
+        place, mode = part or self.location, mode or self.mode
+        return open_sink(place, self.format, compression=self.compression, mode=mode, **self.options)

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan, Fingerprint
 from wshard.core.messages import shown
-from wshard.errors import DatasetError, FormatWarning
+from wshard.errors import DatasetError, FormatWarning, WShardError
 from wshard.formats.table import FORMATS, FormatEntry
+from wshard.training.conversion.jobs import ConversionJob
+from wshard.training.conversion.run import Conversion
 from wshard.training.data.dataset import Dataset
 from wshard.training.data.load import load_dataset
-from wshard.training.data.registry import episodes_for, get_format
+from wshard.training.data.registry import get_format, warn_of_episode_data
 from wshard.training.data.replay import ReplayBuffer
 from wshard.training.data.source_dataset import SourceDataset
-from wshard.training.data.writers import EPISODE_DATA_KEY
+from wshard.training.data.writers import EPISODE_DATA_KEY, SinkWriter, make_episode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from wshard.core.types import Episode
+    from wshard.training.conversion.target import ConversionTarget
     from wshard.training.data.registry import DatasetFormat
 
     Place = str | os.PathLike[str]
@@ -110,12 +114,65 @@ def _choose_destination(
 
 def _write(data: Sequence[Dataset], destination: Path, format_name: str, options: dict[str, Any], title: str) -> Path:
     format_ = get_format(format_name)
-    with format_.open_writer(destination, **options) as writer:
-        episode_data = _common_episode_data(data) if format_.supports_episode_data else ()
-        episodes = episodes_for(format_, _read(data, title, episode_data), _list_statements(data))
-        for episode in episodes:
-            writer.write_episode(episode)
+    writer = format_.open_writer(destination, **options)
+    episode_data = _common_episode_data(data) if format_.supports_episode_data else []
+    if not format_.supports_episode_data:
+        warn_of_episode_data(format_, _list_statements(data))
+    places = [(dataset, number) for dataset in data for number in range(len(dataset.lengths))]
+    if isinstance(writer, SinkWriter) and type(writer).write_episode is SinkWriter.write_episode:
+        with _DatasetConversion(writer.target, places, episode_data) as conversion:
+            for done, (_, outcome) in enumerate(conversion.run(), 1):
+                if isinstance(outcome, WShardError):
+                    raise outcome
+                _show(title, done, len(places))
+        return destination
+    with writer:
+        for done, (dataset, number) in enumerate(places, 1):
+            stated = {EPISODE_DATA_KEY: episode_data[done - 1]} if episode_data else {}
+            writer.write_episode(dict(dataset.read_episode(number, encoded=True)) | stated)
+            _show(title, done, len(places))
     return destination
+
+
+def _show(title: str, done: int, total: int) -> None:
+    if title and sys.stderr.isatty():
+        sys.stderr.write(f"\r{title} {done}/{total}" + "\n" * (done == total))
+
+
+class _DatasetConversion(Conversion):
+    """A conversion of the episodes of data sets, which are numbered; episode_data: what is stated once for each."""
+
+    def __init__(
+        self, target: ConversionTarget, places: Sequence[tuple[Dataset, int]], episode_data: Sequence[dict[str, Any]]
+    ) -> None:
+        self._places, self._episode_data = places, episode_data
+        names = {dataset: f"{dataset.where} {dataset.column_names}" for dataset in dict(places)}
+        addresses = [EpisodeAddress(names[dataset], str(number)) for number, (dataset, _) in enumerate(places)]
+        jobs = [ConversionJob(EpisodeSpan(address)) for address in addresses]
+        super().__init__(target, jobs, in_parts=not episode_data)  # a table of those may be beside the target
+
+    def _place(self, job: ConversionJob) -> tuple[Dataset, int]:
+        return self._places[int(job.span.address.key)]
+
+    def _fingerprint(self, job: ConversionJob) -> Fingerprint:
+        dataset, number = self._place(job)
+        if isinstance(dataset, SourceDataset):
+            return dataset.episodes.fingerprint(number)
+        return Fingerprint(0, time.time_ns())  # unlike that of any other run, as its data may be
+
+    def _id_of(self, job: ConversionJob) -> str:
+        return f"episode_{job.span.address.key}"
+
+    def _choose_id(self, job: ConversionJob) -> str:
+        return self._id_of(job)  # the Sink refuses one that it has
+
+    def _read_episode(self, job: ConversionJob) -> Episode:
+        dataset, number = self._place(job)
+        return make_episode(dataset.read_episode(number, encoded=True), self._id_of(job))
+
+    def _store(self, episode: Episode, job: ConversionJob) -> None:
+        number = int(job.span.address.key)
+        self._sink.write_stated(episode, self._episode_data[number] if self._episode_data else {})
 
 
 def _list_statements(data: Sequence[Dataset]) -> list[str]:
@@ -155,14 +212,3 @@ def _with_suffix(dest: Path, format_: type[DatasetFormat], has_table_name: bool)
     suffix = entry.suffix if entry.writer else ""
     is_complete = dest.suffix.lower() in (suffix, ".hdf5") if suffix else True
     return dest if is_complete or has_table_name else dest.with_name(f"{dest.name}{suffix}")
-
-
-def _read(data: Sequence[Dataset], title: str, episode_data: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    total, done = sum(len(dataset.lengths) for dataset in data), 0
-    for dataset in data:
-        for episode in range(len(dataset.lengths)):
-            if title and sys.stderr.isatty():
-                sys.stderr.write(f"\r{title} {done + 1}/{total}" + "\n" * (done + 1 == total))
-            columns = dataset.read_episode(episode, encoded=True)
-            yield columns | ({EPISODE_DATA_KEY: episode_data[done]} if episode_data else {})
-            done += 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wshard.core.episode.info import EpisodeInfo
     from wshard.core.episode.lane_view import LazyLane
     from wshard.core.episode.meta_reader import Declaration
-    from wshard.core.episode.protocol import EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader, Fingerprint
     from wshard.core.media.frames import EncodedFrames
     from wshard.core.types import Array
     from wshard.formats.source_base import Source, SourceBase
@@ -78,6 +78,11 @@ class EpisodeList:
         """Describe an episode."""
         info: EpisodeInfo = self.sources[self.source_indices[episode]].info(self.keys[episode])
         return info
+
+    def fingerprint(self, episode: int) -> Fingerprint:
+        """Return what differs when the files of an episode may have changed."""
+        fingerprint: Fingerprint = self.sources[self.source_indices[episode]].fingerprint(self.keys[episode])
+        return fingerprint
 
     def statements(self, episode: int) -> Mapping[str, Any] | None:
         """Return the values of an episode in a table of episodes; None if the location has no such table."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.core.files.schemes import local_path
 from wshard.core.plugins import load_plugin
 from wshard.errors import DatasetError, FormatWarning, UnsupportedFormatError
-from wshard.formats.base import open_sink, sink_class
+from wshard.formats.base import sink_class
 from wshard.formats.detect import detect_format as detect_location
 from wshard.formats.open import open_location
 from wshard.formats.table import FORMATS as TABLE
 from wshard.formats.table import FormatEntry
 from wshard.training.data.lerobot import SCHEME, LeRobotAdapter
 from wshard.training.data.source_dataset import SourceDataset
-from wshard.training.data.writers import EPISODE_DATA_KEY, SinkWriter, with_parent
+from wshard.training.data.writers import EPISODE_DATA_KEY, SinkWriter, make_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -121,17 +120,19 @@ def _detect_name(path: Place) -> str:
 def episodes_for(
     format_: type[DatasetFormat], episodes: Iterable[dict[str, Any]], names: Iterable[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield episodes to write in a format, without the per-episode values `names` if it cannot store such.
-
-    A FormatWarning names what is left out.
-    """
+    """Yield episodes to write in a format, without the per-episode values `names` if it cannot store such."""
     if format_.supports_episode_data or not names:
         yield from episodes
         return
-    left_out = ", ".join(names)
-    warnings.warn(f"format {format_.name!r} stores no episode data; left out: {left_out}", FormatWarning, 2)
+    warn_of_episode_data(format_, names)
     for episode in episodes:
         yield {key: values for key, values in episode.items() if key != EPISODE_DATA_KEY}
+
+
+def warn_of_episode_data(format_: type[DatasetFormat], names: Iterable[str]) -> None:
+    """Warn that a format stores no per-episode values, if there are any."""
+    if left_out := ", ".join(names):
+        warnings.warn(f"format {format_.name!r} stores no episode data; left out: {left_out}", FormatWarning, 3)
 
 
 class _TableFormat(DatasetFormat):
@@ -159,7 +160,7 @@ class _TableFormat(DatasetFormat):
             return writer
         if not entry.sink:
             raise UnsupportedFormatError(f"format {cls.name!r} is read-only")
-        return SinkWriter(partial(open_sink, with_parent(path, kw.get("mode", "append")), cls.name, **kw))
+        return SinkWriter(make_target(path, cls.name, **kw))
 
 
 def _view(name: str) -> type[DatasetFormat]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,15 +18,13 @@ from wshard.core.messages import shown
 from wshard.core.types import Channel, Episode
 from wshard.errors import EpisodeError, FormatError, RecordingStateError, UnsupportedFormatError
 from wshard.formats.world_model.columns import block_of
-from wshard.formats.world_model.folder_sink import ImageFolderSink, VideoFolderSink
-from wshard.formats.world_model.hdf5_sink import ColumnsHDF5Sink
-from wshard.formats.world_model.lance_sink import LanceSink
-from wshard.formats.world_model.lance_video_sink import LanceVideoSink
+from wshard.training.conversion.target import ConversionTarget
 from wshard.training.data.tensors import as_numpy, is_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
+    from wshard.core.container.codec_plan import Compression
     from wshard.core.container.draft import WriteMode
     from wshard.formats.sink_base import SinkBase
 
@@ -45,13 +42,13 @@ class SinkWriter:
     dtypes and shapes of the first. The data set appears when the `with` block ends, and not if that ends by an error.
     """
 
-    def __init__(self, open_sink: Callable[[], SinkBase]) -> None:
-        self._open_sink = open_sink
+    def __init__(self, target: ConversionTarget) -> None:
+        self.target = target
         self._sink: SinkBase | None = None
         self._count = 0
 
     def __enter__(self) -> Self:
-        self._sink = self._open_sink().__enter__()
+        self._sink = self.target.open().__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -77,14 +74,14 @@ class HDF5Writer(SinkWriter):
     """Writes one HDF5 file."""
 
     def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
-        super().__init__(partial(ColumnsHDF5Sink, with_parent(path, mode), mode=mode))
+        super().__init__(make_target(path, "hdf5", mode))
 
 
 class FolderWriter(SinkWriter):
     """Writes a folder of .npz columns and JPEG frames."""
 
     def __init__(self, path: str | os.PathLike[str], *, mode: WriteMode = "append") -> None:
-        super().__init__(partial(ImageFolderSink, with_parent(path, mode), mode=mode))
+        super().__init__(make_target(path, "folder", mode))
 
 
 class VideoWriter(SinkWriter):
@@ -93,7 +90,7 @@ class VideoWriter(SinkWriter):
     def __init__(
         self, path: str | os.PathLike[str], fps: float = 25, codec: str = "libx264", *, mode: WriteMode = "append"
     ) -> None:
-        super().__init__(partial(VideoFolderSink, with_parent(path, mode), mode=mode, fps=fps, codec=codec))
+        super().__init__(make_target(path, "video", mode, fps=fps, codec=codec))
 
 
 class LanceWriter(SinkWriter):
@@ -109,8 +106,7 @@ class LanceWriter(SinkWriter):
         mode: WriteMode = "append",
     ) -> None:
         refuse_option("connect_kwargs", connect_kwargs)
-        location = with_parent(table_path(path, table_name), mode)
-        super().__init__(partial(LanceSink, location, mode=mode, quality=jpeg_quality))
+        super().__init__(make_target(table_path(path, table_name), "lance", mode, quality=jpeg_quality))
 
 
 class LanceVideoWriter(SinkWriter):
@@ -127,8 +123,7 @@ class LanceVideoWriter(SinkWriter):
         mode: WriteMode = "append",
     ) -> None:
         refuse_option("connect_kwargs", connect_kwargs)
-        options = {"fps": fps, "codec": codec, "table_name": table_name}
-        super().__init__(partial(LanceVideoSink, with_parent(path, mode), mode=mode, **options))
+        super().__init__(make_target(path, "lance_video", mode, fps=fps, codec=codec, table_name=table_name))
 
 
 def refuse_option(option: str, value: object, default: object = None) -> None:
@@ -144,11 +139,18 @@ def table_path(path: str | os.PathLike[str], table_name: str | None) -> Path:
     return Path(path) if table_name is None else Path(path, f"{table_name}.lance")
 
 
-def with_parent(path: str | os.PathLike[str], mode: str = "append") -> Path:
-    """Return the path of a data set to write; creates the folder that it is in. Raises FormatError for a wrong mode."""
+def make_target(
+    path: str | os.PathLike[str],
+    format_name: str,
+    mode: WriteMode = "append",
+    *,
+    compression: Compression = "none",
+    **options: Any,
+) -> ConversionTarget:
+    """Return where to write a data set; creates the folder that it is in. Raises FormatError for a wrong mode."""
     check_mode(mode)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return Path(path)
+    return ConversionTarget(os.fspath(path), format_name, compression, mode, repeats=True, options=options)
 
 
 def validate_write_mode(mode: str) -> None:

@@ -365,6 +365,35 @@ def test_merged_sets_are_one_after_the_other(tmp_path):
         merge([tmp_path / "a.h5", tmp_path / "c.h5"], tmp_path / "x")
 
 
+class StoppedDataset(HDF5Dataset):
+    """Reads one episode after the other until it is interrupted at one."""
+
+    def __init__(self, stop_at: int, **options: object) -> None:
+        super().__init__(**options)
+        self.stop_at, self.read = stop_at, []
+
+    def read_episode(self, number, **how: object):
+        if number == self.stop_at:
+            raise KeyboardInterrupt
+        self.read.append(number)
+        return super().read_episode(number, **how)
+
+
+def test_an_interrupted_conversion_of_a_data_set_is_continued(tmp_path, monkeypatch):
+    monkeypatch.setattr("wshard.training.conversion.staging.PART_SIZE", 1)
+    write_hdf5(tmp_path / "a.h5", make_columns())
+    with pytest.raises(KeyboardInterrupt):
+        convert(StoppedDataset(2, path=tmp_path / "a.h5"), tmp_path / "to" / "b", dest_format="folder", progress=False)
+    assert not (tmp_path / "to" / "b").exists()
+    rest = StoppedDataset(9, path=tmp_path / "a.h5")
+    place = convert(rest, tmp_path / "to" / "b", dest_format="folder", progress=False)
+    assert rest.read[-1:] == [2]
+    assert 0 not in rest.read
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["b"]
+    found, wanted = load_dataset(place, num_steps=3), HDF5Dataset(path=tmp_path / "a.h5", num_steps=3)
+    assert all(torch.equal(column, found[4][name]) for name, column in wanted[4].items() if name != "pixels")
+
+
 def test_episode_data_of_merged_sets_have_the_same_names(tmp_path):
     for place, stated_here in (("a", {"scene": "x"}), ("b", {"scene": "y"}), ("c", {}), ("d", {"seed": 1})):
         with LanceWriter(tmp_path / f"{place}.lance") as out:
