@@ -96,6 +96,10 @@ class AmbiguousFormatError(FormatError):
     """A location that fits several formats; the message names them."""
 
 
+class LayoutError(FormatError):
+    """The description of a layout is wrong, or does not fit the data."""
+
+
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
 

@@ -9,7 +9,7 @@ from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
 from wshard.formats.sink_base import SinkBase
 from wshard.formats.source_base import SourceBase, with_base
-from wshard.formats.table import FORMATS, UNREAD
+from wshard.formats.table import FORMATS, LAYOUT, UNREAD
 
 if TYPE_CHECKING:
     import os
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from wshard.core.files.schemes import Location
 
 
+_LAYOUT_SOURCE: Final = "wshard.formats.layouts.source:LayoutSource"
+_FIND_LAYOUT: Final = "wshard.formats.layouts.named:find_layout"
+_LAYOUT_MATCHERS: Final = "wshard.formats.layouts.recognise:layout_matchers"
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
@@ -32,13 +35,18 @@ SINK_GROUP: Final = "wshard.sinks"
 
 
 def open_source(location: Location, name: str) -> SourceBase:
-    """Open a location in a format: a name of the table, of an entry point, or "package.module:attribute".
+    """Open a location in a format: a name of the table, of an entry point, "package.module:attribute", or a layout.
+
+    A layout is named "layout:NAME" or "layout:PATH" (formats/layouts).
 
     Raises UnknownFormatError, UnsupportedFormatError, MissingExtraError, and what the format raises;
     FileNotFoundError for a path where nothing is.
     """
     if name in UNREAD:
         raise UnsupportedFormatError(f"{location}: {UNREAD[name]}")
+    if name.startswith(LAYOUT):
+        source: SourceBase = load_plugin(_LAYOUT_SOURCE, name, unknown=UnknownFormatError)(location, name)
+        return source
     return with_base(_load(name, _SOURCES, SOURCE_GROUP)(location))
 
 
@@ -53,6 +61,10 @@ def open_sink(
 
 def source_class(name: str) -> type[SourceBase]:
     """Return the class of a format's Source; raises as open_source."""
+    if name.startswith(LAYOUT):
+        load_plugin(_FIND_LAYOUT, name, unknown=UnknownFormatError)(name)
+        layouts: type[SourceBase] = load_plugin(_LAYOUT_SOURCE, name, unknown=UnknownFormatError)
+        return layouts
     cls: type[SourceBase] = _derive(name, _load(name, _SOURCES, SOURCE_GROUP), SourceBase)
     return cls
 
@@ -116,7 +128,8 @@ def load_matchers() -> tuple[FormatMatcher, ...]:
             continue
         if source.matches is not SourceBase.matches:
             matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, source.whole))
-    return tuple(matchers)
+    layouts = load_plugin(_LAYOUT_MATCHERS, "layouts", unknown=FormatError)()
+    return *(one for one in matchers if one.own), *layouts, *(one for one in matchers if not one.own)
 
 
 def _load(name: str, table: Mapping[str, str], group: str) -> Any:

@@ -16,7 +16,7 @@ from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
-from wshard.formats.table import BY_SUFFIX, FORMATS, OTHER_ARRAYS, UNREAD
+from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,17 +64,18 @@ def _by_suffix(look: LocationLook) -> str:
 def match_format(location: Location | LocationLook, matchers: Sequence[FormatMatcher] | None = None) -> str | None:
     """Return the name of the format that recognises a file or folder as its location, None if there is none.
 
-    matchers: what load_matchers returns, for many calls. Formats of this package come first, then those of others.
+    matchers: what load_matchers returns, for many calls. Formats of this package come first, then its layouts, then
+    formats of others.
     Raises AmbiguousFormatError where two of this package take it.
     """
     look = look_at(location)
     names: list[str] = []
     for matcher in load_matchers() if matchers is None else matchers:
-        if names and not matcher.own:
+        if names and (not matcher.own or (matcher.name.startswith(LAYOUT) and not names[0].startswith(LAYOUT))):
             break
         with suppress(Exception):  # errors in another package's matcher must not end the search
             names += [matcher.name] if matcher.matches(look) else []
-    if len(names) > 1 and names[0] in FORMATS:
+    if len(names) > 1 and (names[0] in FORMATS or names[0].startswith(LAYOUT)):
         raise AmbiguousFormatError(
             f"{look.place}: fits the formats {' and '.join(names)}: name the one that it is (--format)"
         )

@@ -172,6 +172,9 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
 }
 """Every format that this package reads or writes."""
 
+LAYOUT: Final = "layout:"
+"""What the name of a format begins with that is a layout: a description of arrays (formats/layouts)."""
+
 BY_SUFFIX: Final[Mapping[str, str]] = {".shard": "wshard"} | {
     entry.suffix: name for name, entry in FORMATS.items() if entry.suffix
 }

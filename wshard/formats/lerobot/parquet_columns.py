@@ -12,6 +12,7 @@ import numpy as np
 
 from wshard.core.array_fields import DType
 from wshard.core.files.schemes import place_of
+from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError, FormatError, LimitError
 from wshard.formats.lerobot.arrow_arrays import count_leaves, storage_type, to_array
 from wshard.formats.lerobot.open_parquet import import_parquet, translate_errors
@@ -36,6 +37,7 @@ _MAX_DECODED: Final = 1 << 32
 _MAX_READ_AHEAD: Final = 1 << 21
 _MAX_GROUPS_AHEAD: Final = 32  # row groups; reading more would be wasted if sequential access ends
 _LARGE: Final = 1 << 24
+_MAX_ROWS: Final = 1 << 20  # of row groups that are read whole
 _BATCH: Final = 16  # images that are read at once
 
 
@@ -130,6 +132,31 @@ class ParquetColumns:
             column = self._columns([name], range(first, last))[name]
             values: list[str | None] = column.slice(start - self._footer.starts[first], stop - start).to_pylist()
         return values
+
+    @property
+    def schema(self) -> Any:
+        """The Arrow schema of the columns."""
+        return self._schema
+
+    def has_nulls(self, name: str) -> bool:
+        """Return False if the statistics of the file say that every row of a column has a value."""
+        leaf, groups = self._leaves[name][0], range(len(self._footer.starts) - 1)
+        found = [self._footer.metadata.row_group(group).column(leaf).statistics for group in groups]
+        return any(one is None or not one.has_null_count or one.null_count for one in found)
+
+    def rows(self, name: str, start: int, stop: int) -> Any:
+        """Return rows [start, stop) of a column as an Arrow array; those of the last row groups stay in memory."""
+        with translate_errors(self.path):
+            first, last = self._groups(start, stop)
+            key = (name, (-1,))
+            cached = self._rows.get(key)
+            if cached is None or not cached.first <= first < last <= cached.last:
+                if self._footer.starts[last] - self._footer.starts[first] > _MAX_ROWS:
+                    parts = [*self.batches(name, start, stop, _MAX_ROWS)]
+                    return import_library("pyarrow", "parquet").concat_arrays(parts)
+                values = self._columns([name], range(first, last))[name].combine_chunks()
+                cached = self._rows[key] = _Rows(first, last, self._footer.starts[first], values)
+            return cached.values.slice(start - cached.start, stop - start)
 
     def images(self, name: str, start: int, stop: int) -> ImageColumn:
         """Return rows [start, stop) of a column of images, struct<bytes, path>, as a sequence that reads them."""

@@ -1,0 +1,150 @@
+"""Arrays that are read by rows: those of containers, and views of the rows of one episode."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from wshard.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wshard.core.types import Array
+    from wshard.formats.layouts.layout import ArrayRule
+
+TEXTS: Final = np.dtype("O", metadata={"vlen": str})
+"""The dtype of texts, as h5py declares it."""
+
+
+class Column(Protocol):
+    """An array [rows, ...] that is read by slices."""
+
+    @property
+    def shape(self) -> Any:
+        """Its shape."""
+
+    @property
+    def dtype(self) -> Any:
+        """Its dtype; TEXTS for texts."""
+
+    @property
+    def size(self) -> Any:
+        """The number of values."""
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Return the rows of a slice, a single row, or everything for ()."""
+
+
+class View:
+    """Rows made from those of another column: `read(start, stop)` returns some of them."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, read: Callable[[int, int], Any]) -> None:
+        self.shape, self.dtype, self._read = shape, np.dtype(dtype) if not hasattr(dtype, "metadata") else dtype, read
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return math.prod(self.shape)
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Return the rows of a slice, a single row, or everything for ()."""
+        if isinstance(rows, tuple) and len(rows) == 0:
+            return self._read(0, self.shape[0]) if self.shape else self._read(0, 1)
+        if isinstance(rows, tuple):  # row, columns
+            return self[rows[0]][rows[1:]]
+        if isinstance(rows, slice):
+            start, stop, _ = rows.indices(self.shape[0])
+            return self._read(start, max(start, stop))
+        return self._read(rows, rows + 1)[0]
+
+
+def as_column(array: Array) -> Column:
+    """Return an array in memory as a column; texts get the dtype that h5py declares."""
+    if array.dtype.kind != "U":
+        return array
+    return View(array.shape, TEXTS, lambda start, stop: array[start:stop].astype(object) if array.ndim else str(array))
+
+
+def rows_of(column: Column, start: int, stop: int) -> Column:
+    """Return the rows [start, stop) of a column."""
+    if start == 0 and stop == column.shape[0]:
+        return column
+    return View(
+        (stop - start, *column.shape[1:]),
+        column.dtype,
+        lambda first, last: column[start + first : start + last],
+    )
+
+
+def taken(column: Column, rows: Array) -> Column:
+    """Return the rows of a column at these places, in this order."""
+    low, high = int(rows.min()), int(rows.max()) + 1
+
+    def read(first: int, last: int) -> Any:
+        part = rows[first:last]
+        if not len(part):
+            return column[low:low]
+        begin = int(part.min())
+        return np.asarray(column[begin : int(part.max()) + 1])[part - begin]
+
+    if (np.diff(rows) == 1).all():
+        return rows_of(column, low, high)
+    return View((len(rows), *column.shape[1:]), column.dtype, read)
+
+
+def of_batch(column: Column, episode: int, axis: int, length: int) -> Column:
+    """Return the first rows of one episode in an array [episodes, steps, ...], or of axis 1 [steps, episodes, ...]."""
+    steps = column.shape[1 - axis]
+    if axis == 0:
+        whole = View((steps, *column.shape[2:]), column.dtype, lambda first, last: column[episode, first:last])
+    else:
+        whole = View((steps, *column.shape[2:]), column.dtype, lambda first, last: column[first:last, episode])
+    return rows_of(whole, 0, min(length, steps))
+
+
+def stacked(columns: list[Column], where: str) -> Column:
+    """Return columns [rows] as one [rows, columns]."""
+    count, dtypes = columns[0].shape[0], [column.dtype for column in columns]
+    for column in columns:
+        if len(column.shape) != 1 or column.dtype.kind not in "biuf" or column.shape[0] != count:
+            raise FormatError(
+                f"{where}: expected columns of {count} numbers, found {column.dtype} {list(column.shape)}"
+            )
+
+    def read(first: int, last: int) -> Array:
+        return np.stack([np.asarray(column[first:last]) for column in columns], axis=1, dtype=dtype)
+
+    dtype = np.result_type(*dtypes)
+    return View((count, len(columns)), dtype, read)
+
+
+def without_sentinels(column: Column, rule: ArrayRule) -> Column:
+    """Return a column with NaN for the numbers that stand for no value."""
+    if not rule.missing or column.dtype.kind not in "iuf":
+        return column
+    dtype = column.dtype if column.dtype.kind == "f" else np.dtype(np.float64)
+
+    def read(first: int, last: int) -> Array:
+        values = np.array(column[first:last], dtype)
+        values[np.isin(values, np.array(rule.missing, dtype))] = np.nan
+        return values
+
+    return View(tuple(column.shape), dtype, read)
+
+
+def nanoseconds(column: Column, factor: float) -> Column:
+    """Return times [rows] or [rows, 1] as int64 nanoseconds; NaN becomes the smallest number."""
+
+    def read(first: int, last: int) -> Array:
+        values = np.asarray(column[first:last]).reshape(-1)
+        if values.dtype.kind in "Mm":
+            return values.astype("M8[ns]" if values.dtype.kind == "M" else "m8[ns]").astype(np.int64)
+        if values.dtype.kind in "iu" and factor.is_integer():
+            return values.astype(np.int64) * int(factor)
+        with np.errstate(invalid="ignore"):
+            return np.rint(values.astype(np.float64) * factor).astype(np.int64)
+
+    return View((column.shape[0],), np.dtype(np.int64), read)

@@ -1,0 +1,192 @@
+"""Open what holds arrays, whatever its format, as one kind of object: arrays by path, groups, attributes."""
+
+from __future__ import annotations
+
+import io
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import numpy as np
+
+from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.files.local import LocalPlace
+from wshard.errors import FormatError, LimitError
+from wshard.formats.d4rl.npz_rows import NpzRows
+from wshard.formats.hdf5.nodes import expect_group, find, open_hdf5, translate_errors, walk_datasets
+from wshard.formats.hdf5.values import read_attributes
+from wshard.formats.layouts.columns import as_column
+from wshard.formats.npz import parse_npy, read_npy_header
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wshard.core.files.place import Place
+    from wshard.formats.layouts.columns import Column
+
+_MAX_FILES: Final = 4096
+_MAX_HEADER: Final = 1 << 16
+_MAX_GROUPS: Final = 1 << 20
+
+
+class Container(Protocol):
+    """An open file or folder of arrays."""
+
+    def paths(self, group: str = "") -> Sequence[str]:
+        """Return the paths of the arrays below a group, relative to it, sorted by name."""
+
+    def column(self, path: str) -> Column:
+        """Return an array by its whole path; raises FormatError."""
+
+    def groups(self, pattern: str) -> Sequence[str]:
+        """Return the paths of the groups that fit a path with wildcards, in natural order."""
+
+    def attributes(self, group: str = "") -> Mapping[str, Any]:
+        """Return what is stated once for a group: texts, numbers, small arrays."""
+
+    def close(self) -> None:
+        """Close the file; rows returned earlier stay valid."""
+
+
+class Flat:
+    """A Container without groups and attributes."""
+
+    def groups(self, _pattern: str) -> Sequence[str]:
+        """Return nothing."""
+        return ()
+
+    def attributes(self, _group: str = "") -> Mapping[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Hdf5Arrays:
+    """An HDF5 file."""
+
+    def __init__(self, place: Place) -> None:
+        self._where, self._file = str(place), open_hdf5(place)
+        self._found: dict[str, dict[str, Any]] = {}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._found = {}
+        self._file.close()
+
+    def paths(self, group: str = "") -> list[str]:
+        """Return the paths of the datasets below a group."""
+        return [*self._datasets(group)]
+
+    def column(self, path: str) -> Column:
+        """Return a dataset."""
+        for group, datasets in self._found.items():
+            inner = path.removeprefix(f"{group}/") if group else path
+            if inner in datasets:
+                return cast("Column", datasets[inner])
+        group, _, name = path.rpartition("/")
+        datasets = self._datasets(group)
+        if name not in datasets:
+            raise FormatError(f"{self._where}: expected a dataset {path!r}, found none")
+        return cast("Column", datasets[name])
+
+    def _datasets(self, group: str) -> dict[str, Any]:
+        if group not in self._found:
+            with translate_errors(self._where):
+                node = expect_group(self._file, group, self._where) if group else self._file
+                datasets = dict(walk_datasets(node, self._where))
+            if len(self._found) > 1:
+                self._found.pop(next(iter(self._found)))
+            self._found[group] = datasets
+        return self._found[group]
+
+    def groups(self, pattern: str) -> list[str]:
+        """Return the groups that fit the pattern."""
+        found = [("", self._file)]
+        with translate_errors(self._where):
+            for part in pattern.split("/"):
+                found = [
+                    (f"{path}/{name}".lstrip("/"), node)
+                    for path, parent in found
+                    for name in sort_naturally(name for name in parent if fnmatchcase(name, part))
+                    if hasattr(node := find(parent, name, self._where), "keys")
+                ]
+                if len(found) > _MAX_GROUPS:
+                    raise LimitError(f"{self._where}: expected at most {_MAX_GROUPS} groups, found more")
+        return [path for path, _ in found]
+
+    def attributes(self, group: str = "") -> dict[str, Any]:
+        """Return the attributes of a group."""
+        with translate_errors(self._where):
+            return read_attributes(expect_group(self._file, group, self._where) if group else self._file)
+
+
+class NpzArrays(Flat):
+    """An .npz file."""
+
+    def __init__(self, place: Place) -> None:
+        self._rows = NpzRows(place)
+        self.close = self._rows.close  # type: ignore[method-assign]
+
+    def paths(self, group: str = "") -> list[str]:
+        """Return the names of the arrays."""
+        return _below(self._rows.members, group)
+
+    def column(self, path: str) -> Column:
+        """Return an array."""
+        column = self._rows.column(path)
+        return as_column(column[()]) if column.dtype.kind == "U" else cast("Column", column)
+
+
+class NpyArrays(Flat):
+    """A folder of .npy files, by their paths without suffix; they are mapped, if they are local."""
+
+    def __init__(self, place: Place) -> None:
+        self._files: dict[str, Place] = {}
+        for file in [place] if not place.is_dir() else place.walk():
+            if file.suffix.lower() == ".npy":
+                name = file.relative_to(place) if file != place else file.name
+                self._files[name[: -len(".npy")]] = file
+            if len(self._files) > _MAX_FILES:
+                raise LimitError(f"{place}: expected at most {_MAX_FILES} .npy files, found more")
+        self._files = {name: self._files[name] for name in sort_naturally(self._files)}
+        self.column = cache(self._open)  # type: ignore[method-assign]
+
+    def paths(self, group: str = "") -> list[str]:
+        """Return the paths of the files, without suffix."""
+        return _below(self._files, group)
+
+    def column(self, path: str) -> Column:
+        """Return an array."""
+        return self._open(path)
+
+    def _open(self, path: str) -> Column:
+        file = self._files.get(path)
+        if file is None:
+            raise FormatError(f"expected a file {path}.npy, found {', '.join(self._files) or 'none'}")
+        shape, fortran, dtype, start = read_npy_header(io.BytesIO(file.read(0, _MAX_HEADER)), str(file))
+        needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize + start
+        if file.status().size != needed:
+            raise FormatError(f"{file}: {dtype} {list(shape)} needs {needed} bytes, found {file.status().size}")
+        if not isinstance(file, LocalPlace) or 0 in shape or not shape:
+            return as_column(parse_npy(file.read(0, needed), str(file)))
+        order: Any = "F" if fortran else "C"
+        return as_column(np.memmap(file.local_path(), dtype, "r", start, shape, order))
+
+
+def _below(names: Mapping[str, Any], group: str) -> list[str]:
+    return [name.removeprefix(f"{group}/") for name in names if not group or name.startswith(f"{group}/")]
+
+
+def open_container(kind: str, place: Place) -> Container:
+    """Open a container of a kind (layout.CONTAINERS); raises FormatError, MissingExtraError, OSError."""
+    if kind == "hdf5":
+        return Hdf5Arrays(place)
+    if kind == "npz":
+        return NpzArrays(place)
+    if kind == "npy":
+        return NpyArrays(place)
+    from wshard.formats.layouts.tables import open_table  # noqa: PLC0415  (its libraries are optional)
+
+    return open_table(kind, place)

@@ -1,0 +1,244 @@
+"""Where the episodes of a location are, by the rule of its layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from wshard.core.messages import shown
+from wshard.errors import FormatError, LayoutError
+from wshard.formats.d4rl.source import FlatSpan, flatten_flags, split_at_flags
+from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.layout import ACTION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from wshard.core.files.place import Place
+    from wshard.core.types import Array
+    from wshard.formats.layouts.columns import Column
+    from wshard.formats.layouts.containers import Container
+    from wshard.formats.layouts.layout import Layout
+
+_WHOLE: Final = 2.0**53  # from here on, floating-point numbers leave out whole ones
+
+
+class EpisodeRows(NamedTuple):
+    """Where one episode is: in a file, its group, or the rows [start, stop) of arrays; rows: if they are apart.
+
+    number: of the episode in its file. stop: None for all. end: as that of FlatSpan.
+    """
+
+    file: Place
+    number: int = 0
+    group: str = ""
+    start: int = 0
+    stop: int | None = None
+    rows: Array | None = None
+    end: str = ""
+
+
+class EpisodeFinder:
+    """Finds the episodes in an open file. Raises FormatError, LayoutError."""
+
+    def __init__(self, layout: Layout, container: Container, file: Place) -> None:
+        self._layout, self._container, self._file = layout, container, file
+        self._rule, self._where = layout.episodes, str(file)
+
+    def find(self) -> dict[str, EpisodeRows]:
+        """Return the episodes by key; "" for the only one of a file."""
+        by = self._rule.by
+        if by == rules.FILE:
+            return {"": EpisodeRows(self._file, group=self._layout.root)}
+        if by == rules.GROUP:
+            pattern = "/".join(part for part in (self._layout.root, self._rule.group) if part)
+            groups = self._container.groups(pattern)
+            prefix = _fixed_prefix(pattern)
+            return {
+                path.removeprefix(prefix): EpisodeRows(self._file, number, path) for number, path in enumerate(groups)
+            }
+        if by == rules.ROW:
+            return self._in_batch()
+        if by == rules.COLUMN:
+            return self._by_value()
+        spans = self._spans()
+        return {
+            key: EpisodeRows(self._file, number, self._layout.root, span.start, span.stop, end=span.end)
+            for number, (key, span) in enumerate(spans.items())
+            if span.length
+        }
+
+    def count_rows(self) -> int:
+        """Return the number of rows of all episodes: of the array of timesteps, of actions, or of that of the rule."""
+        container, layout = self._container, self._layout
+        if self._rule.steps:
+            return self._rows_of(self._rule.steps)
+        if self._rule.by in (rules.COLUMN, rules.ENDS, rules.STARTS):
+            return self._rows_of(self._rule.arrays[0])
+        stacked = [path for lane, columns in layout.stack.items() if lane.startswith(ACTION) for path in columns]
+        for path in container.paths(layout.root):
+            if path in stacked or layout.rule_of(path).role == ACTION:
+                return self._rows_of(path)
+        raise LayoutError(
+            f"{self._where}: expected an array of actions, whose rows are the timesteps; name another one by "
+            f"steps = '...' in [episodes]"
+        )
+
+    def _rows_of(self, path: str) -> int:
+        shape = self._column(path).shape
+        if not shape:
+            raise FormatError(f"{self._where}: {path!r}: expected rows, found a single value")
+        return int(shape[0])
+
+    def _column(self, path: str) -> Column:
+        try:
+            return self._container.column(f"{self._layout.root}/{path}" if self._layout.root else path)
+        except FormatError as error:
+            raise LayoutError(f"{self._where}: layout {self._layout.name!r}, [episodes]: {error}") from error
+
+    def _numbers(self, path: str) -> Array:
+        values = np.asarray(self._column(path)[()]).reshape(-1)
+        if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+            raise FormatError(f"{self._where}: {path!r}: expected whole numbers, found {shown(values)}")
+        return values.astype(np.int64)
+
+    def _spans(self) -> Mapping[str, FlatSpan]:
+        by, arrays, count = self._rule.by, self._rule.arrays, self.count_rows()
+        if by == rules.ENDS:
+            flags = [flatten_flags(self._column(name)[()], count, f"{self._where}: {name!r}") for name in arrays]
+            return split_at_flags(np.logical_or.reduce(flags), horizon=self._rule.horizon or None)
+        if by == rules.STARTS:
+            flags = [flatten_flags(self._column(name)[()], count, f"{self._where}: {name!r}") for name in arrays]
+            starts = np.flatnonzero(np.logical_or.reduce(flags))
+            if not len(starts) or starts[0] != 0:
+                raise FormatError(f"{self._where}: {arrays[0]!r}: expected a start in the first row, found none")
+            return self._checked(starts, np.append(starts[1:], count), count)
+        if by == rules.LENGTHS:
+            stops = np.cumsum(self._numbers(arrays[0]))
+            if len(stops) and stops[-1] != count:
+                raise FormatError(f"{self._where}: {arrays[0]!r}: expected lengths of {count} rows, found {stops[-1]}")
+            return self._checked(np.append(0, stops[:-1]), stops, count)
+        if by == rules.STOPS:
+            stops = self._numbers(arrays[0])
+            stops = stops if len(stops) and stops[-1] == count else np.append(stops, count)
+            starts = np.append(0, stops[:-1])
+            if len(starts) > 1 and stops[0] == 0:  # of the starts of all episodes
+                starts, stops = starts[1:], stops[1:]
+            return self._checked(starts, stops, count)
+        return self._checked(self._numbers(arrays[0]), self._numbers(arrays[1]), count)
+
+    def _checked(self, starts: Array, stops: Array, count: int) -> dict[str, FlatSpan]:
+        name = ", ".join(self._rule.arrays)
+        if len(starts) != len(stops):
+            raise FormatError(
+                f"{self._where}: {name}: expected as many starts as stops, found {len(starts)}, {len(stops)}"
+            )
+        wrong = np.flatnonzero((starts < 0) | (stops < starts) | (stops > count))
+        if len(wrong):
+            at = wrong[0]
+            raise FormatError(
+                f"{self._where}: {name}: episode {at}: expected rows of 0 to {count}, found {starts[at]} to {stops[at]}"
+            )
+        pairs = zip(starts.tolist(), stops.tolist(), strict=True)
+        return {str(number): FlatSpan(start, stop) for number, (start, stop) in enumerate(pairs)}
+
+    def count_batch(self) -> tuple[int, int]:
+        """Return the number of timesteps and of episodes in arrays [episodes, steps, ...]."""
+        shape = self._batch_example().shape
+        if len(shape) <= 1:
+            raise FormatError(f"{self._where}: expected arrays [episodes, steps, ...], found {list(shape)}")
+        return int(shape[1 - self._rule.axis]), int(shape[self._rule.axis])
+
+    def _in_batch(self) -> dict[str, EpisodeRows]:
+        rule = self._rule
+        steps, count = self.count_batch()
+        lengths = np.full(count, steps)
+        if rule.arrays:
+            values = np.asarray(self._column(rule.arrays[0])[()])
+            if values.ndim == 2:
+                mask = values != 0 if rule.axis == 0 else (values != 0).T
+                lengths = mask.sum(axis=1)
+                if (mask != (np.arange(mask.shape[1]) < lengths[:, None])).any():
+                    raise FormatError(f"{self._where}: {rule.arrays[0]!r}: expected a mask of the first timesteps")
+            else:
+                lengths = self._numbers(rule.arrays[0])
+        if len(lengths) != count or (count and not 0 <= lengths.min() <= lengths.max() <= steps):
+            raise FormatError(
+                f"{self._where}: {rule.arrays[0]!r}: expected {count} lengths of at most {steps}, "
+                f"found {shown(lengths)}"
+            )
+        return {
+            str(number): EpisodeRows(self._file, number, self._layout.root, 0, length)
+            for number, length in enumerate(lengths.tolist())
+            if length
+        }
+
+    def _batch_example(self) -> Column:
+        if self._rule.steps:
+            return self._column(self._rule.steps)
+        paths = self._container.paths(self._layout.root)
+        chosen = [path for path in paths if self._layout.rule_of(path).role == ACTION] or [
+            path for path in paths if len(self._column(path).shape) > 1
+        ]
+        if not chosen:
+            raise LayoutError(
+                f"{self._where}: expected an array of actions; name another by steps = '...' in [episodes]"
+            )
+        return self._column(chosen[0])
+
+    def _by_value(self) -> dict[str, EpisodeRows]:
+        name = self._rule.arrays[0]
+        values = np.asarray(self._column(name)[()]).reshape(-1)
+        if values.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(values))).size:
+            raise FormatError(f"{self._where}: {name!r}: row {bad[0]}: expected an episode, found {values[bad[0]]}")
+        if values.dtype.kind not in "biufMmO":
+            raise FormatError(f"{self._where}: {name!r}: expected numbers or texts, found {values.dtype}")
+        if not len(values):
+            return {}
+        starts = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
+        stops, labels = np.append(starts[1:], len(values)), _labels(values[starts])
+        root = self._layout.root
+        if len({*labels}) == len(labels):
+            runs = zip(labels, starts.tolist(), stops.tolist(), strict=True)
+            return {
+                key: EpisodeRows(self._file, number, root, start, stop)
+                for number, (key, start, stop) in enumerate(runs)
+            }
+        parts: dict[str, list[Array]] = {}
+        for key, start, stop in zip(labels, starts.tolist(), stops.tolist(), strict=True):
+            parts.setdefault(key, []).append(np.arange(start, stop))
+        return {
+            key: EpisodeRows(self._file, number, root, 0, sum(map(len, rows)), np.concatenate(rows))
+            for number, (key, rows) in enumerate(parts.items())
+        }
+
+
+def _labels(values: Array) -> list[str]:
+    """Return the keys of values in a column of episodes: whole numbers have no decimals."""
+    if values.dtype.kind == "f" and (values == np.rint(values)).all() and (np.abs(values) < _WHOLE).all():
+        values = values.astype(np.int64)
+    return [*map(str, values.tolist())]
+
+
+def _fixed_prefix(pattern: str) -> str:
+    """Return the part of a pattern of groups before the first one with wildcards, with a slash at its end."""
+    parts = pattern.split("/")
+    fixed = next((number for number, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts) - 1)
+    return "".join(f"{part}/" for part in parts[:fixed])
+
+
+def find_episodes(
+    layout: Layout, files: Iterable[tuple[str, Place]], opened: Callable[[Place], Container]
+) -> tuple[dict[str, EpisodeRows], dict[str, int]]:
+    """Return the episodes of all files by key, of several files "NAME" or "NAME/KEY"; and their number in each file."""
+    found: dict[str, EpisodeRows] = {}
+    counts: dict[str, int] = {}
+    for name, file in files:
+        if layout.episodes.by == rules.FILE:  # not opened before it is read
+            found[name] = EpisodeRows(file, group=layout.root)
+            continue
+        episodes = EpisodeFinder(layout, opened(file), file).find()
+        counts[file.uri] = len(episodes)
+        found.update({f"{name}/{key}": rows for key, rows in episodes.items()} if name else episodes)
+    return found, counts

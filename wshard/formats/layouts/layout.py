@@ -1,0 +1,141 @@
+"""What a layout says: how a location is opened, where its episodes are, and what its arrays mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.core.files.place import Place
+
+VERSION: Final = 1
+"""Of the description: the value of `layout` in it."""
+
+CONTAINERS: Final = ("hdf5", "npz", "npy", "table", "json")
+"""What can hold arrays: an HDF5 file, an .npz file, a folder of .npy files, a table, a JSON document."""
+
+FILE, GROUP, ROW, COLUMN = "file", "group", "row", "column"
+ENDS, STARTS, STOPS, LENGTHS, BOUNDS = "ends", "starts", "stops", "lengths", "bounds"
+RULES: Final = (FILE, GROUP, ROW, COLUMN, ENDS, STARTS, STOPS, LENGTHS, BOUNDS)
+"""Where episodes are. The last six are for rows of all episodes, one after another."""
+
+OBSERVATION, ACTION, REWARD, END, TRUNCATED, SUCCESS = "observation", "action", "reward", "end", "truncated", "success"
+TASK, ENVIRONMENT, ID, TIME, FINAL, METADATA, SKIP = "task", "environment", "id", "time", "final", "metadata", "skip"
+ROLES: Final = (
+    OBSERVATION, ACTION, REWARD, END, TRUNCATED, SUCCESS, TASK, ENVIRONMENT, ID, TIME, FINAL, METADATA, SKIP
+)  # fmt: skip
+"""What an array can be. Observations, actions, final observations and metadata may have a name: "observation/state"."""
+
+NAMED: Final = frozenset((OBSERVATION, ACTION, FINAL, METADATA))
+"""Roles with a name; of the others there is one each."""
+
+UNITS: Final[Mapping[str, float]] = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+"""Nanoseconds of the units of time."""
+
+
+@dataclass(frozen=True)
+class MatchRule:
+    """How a location of the layout is recognised: by arrays that it has and lacks, and by its suffix.
+
+    arrays, without: paths with wildcards. A layout without `arrays` is never recognised, only named.
+    """
+
+    arrays: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+
+    def fits(self, names: frozenset[str]) -> bool:
+        """Return True for a location with these arrays."""
+        return (
+            bool(self.arrays)
+            and all(_has(names, pattern) for pattern in self.arrays)
+            and not any(_has(names, pattern) for pattern in self.without)
+        )
+
+
+def _has(names: frozenset[str], pattern: str) -> bool:
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)
+
+
+@dataclass(frozen=True)
+class EpisodeRule:
+    """Where the episodes are.
+
+    by: one of RULES. arrays: those that say so. group: the groups of `by = "group"`, with wildcards. steps: the array
+    whose rows are the timesteps; "": that of actions, else the one that most arrays agree with. axis: that of episodes
+    in `by = "row"`. final: the last row of each episode has an observation only. horizon: an episode ends after so many
+    rows at the latest, 0 for none.
+    """
+
+    by: str = FILE
+    arrays: tuple[str, ...] = ()
+    group: str = ""
+    steps: str = ""
+    axis: int = 0
+    final: bool = False
+    horizon: int = 0
+
+
+@dataclass(frozen=True)
+class ArrayRule:
+    """What the arrays of a path are.
+
+    role: one of ROLES. name: that of the lane, which takes the place of the path. unit: free text, of times one of
+    UNITS. names: of the channels, or the path of the attribute or array that has them. missing: numbers that stand for
+    no value, read as NaN. first: the row of the first timestep. extra: rows more than timesteps that each episode has.
+    files: the texts are paths of image files.
+    """
+
+    pattern: str
+    role: str
+    name: str = ""
+    unit: str = ""
+    names: tuple[str, ...] = ()
+    missing: tuple[float, ...] = ()
+    first: int = 0
+    extra: int = 0
+    files: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A description. file: where it was read from, None for one of this package.
+
+    files: the files of a folder, with wildcards. root: the group or member that holds the arrays. arrays: the first
+    that fits a path counts; rest: the role of arrays that none fits. stack: {role/name: columns that make one lane}.
+    cameras: {role/name: path of videos or images, relative to the folder of the episode}. rate: timesteps per second,
+    or the array or attribute that says so. previous: actions led to the observation of the same row. constants:
+    metadata of all episodes.
+    """
+
+    name: str
+    container: str
+    about: str = ""
+    files: str = ""
+    root: str = ""
+    match: MatchRule = field(default_factory=MatchRule)
+    episodes: EpisodeRule = field(default_factory=EpisodeRule)
+    arrays: tuple[ArrayRule, ...] = ()
+    rest: str = OBSERVATION
+    stack: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    cameras: Mapping[str, str] = field(default_factory=dict)
+    rate: float | str | None = None
+    previous: bool = False
+    constants: Mapping[str, str | float | bool] = field(default_factory=dict)
+    file: Place | None = None
+
+    def rule_of(self, path: str) -> ArrayRule:
+        """Return the rule of an array."""
+        for rule in self.arrays:
+            if rule.pattern == path or fnmatchcase(path, rule.pattern):
+                return rule
+        return ArrayRule(path, self.rest)
+
+
+def split_role(text: str) -> tuple[str, str]:
+    """Return (role, name) of "action/gripper"; the name may be empty."""
+    role, _, name = text.partition("/")
+    return role, name

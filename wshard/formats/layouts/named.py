@@ -1,0 +1,57 @@
+"""Layouts by name: those of this package, and files of the user's."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote
+
+from wshard.core.files.schemes import place_of
+from wshard.errors import LayoutError
+from wshard.formats.layouts.parse import parse_layout, read_layout
+from wshard.formats.table import LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.layouts.layout import Layout
+
+_SUFFIX: Final = ".toml"
+_UNQUOTED: Final = "/._-+:@, "
+
+
+@cache
+def shipped_layouts() -> Mapping[str, Layout]:
+    """Return the layouts of this package by name."""
+    folder = files("wshard.formats.layouts") / "shipped"
+    texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(_SUFFIX)}
+    layouts = [parse_layout(texts[name], name) for name in sorted(texts)]
+    return {layout.name: layout for layout in layouts}
+
+
+def layout_reference(given: str | os.PathLike[str]) -> str:
+    """Return the name of the format of a layout, given by its name or the path of its description.
+
+    Raises LayoutError where it is neither.
+    """
+    text = os.fspath(given).removeprefix(LAYOUT)
+    if text in shipped_layouts():
+        return f"{LAYOUT}{text}"
+    reference = f"{LAYOUT}{quote(os.path.abspath(text), _UNQUOTED)}"  # noqa: PTH100  (links are kept)
+    find_layout(reference)
+    return reference
+
+
+def find_layout(reference: str) -> Layout:
+    """Return the layout of a reference that layout_reference made; raises LayoutError."""
+    text = unquote(reference.removeprefix(LAYOUT))
+    found = shipped_layouts().get(text)
+    if found is not None:
+        return found
+    place = place_of(text)
+    if not place.is_file():
+        names = ", ".join(shipped_layouts())
+        raise LayoutError(f"layout: expected the path of a description, or one of {names}; found {text!r}")
+    return read_layout(place)
