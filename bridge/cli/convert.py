@@ -11,9 +11,18 @@ import typer
 
 from bridge.cli.options import ReadersOption
 from catalog.cli.common import ArchiveOption, print_table
-from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
+from wshard.cli.common import (
+    EXIT_FAILED,
+    JsonOption,
+    LayoutOption,
+    option_read,
+    print_items,
+    print_json,
+    printable,
+    reading_options,
+    reported,
+)
 from wshard.cli.convert import CompressionOption, format_named
-from wshard.core.episode.protocol import read_as
 from wshard.core.messages import how_to_install, plural
 
 if TYPE_CHECKING:
@@ -40,6 +49,7 @@ def convert(
     target_format: Annotated[
         str | None, typer.Option("--to", help="Format of OUT (default: from its suffix; wshard for a folder).")
     ] = None,
+    layout: LayoutOption = None,
     lane_map: Annotated[
         list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'.")
     ] = None,
@@ -72,7 +82,6 @@ def convert(
     from bridge.support.workers import workers as start_workers
     from wshard.core.container.codec import Codec
     from wshard.core.episode.encode_cameras import CameraEncoding
-    from wshard.formats.lane_map import encode_lane_map
     from wshard.training.conversion.jobs import list_jobs
     from wshard.training.conversion.location import convert_jobs
     from wshard.training.conversion.target import ConversionTarget
@@ -80,14 +89,14 @@ def convert(
     chosen = collection is not None or where is not None
     if len(paths) < (1 if chosen else 2) or (chosen and len(paths) > 1):
         raise typer.BadParameter("expected IN... OUT, or OUT alone with --collection or --where")
+    how = reading_options(format_named(source_format), layout, lane_map)
     with option_read():
         Codec.parse(compression)
-        how = read_as(format_named(source_format), encode_lane_map(lane_map or ()))
         if encode is not None:
             CameraEncoding.parse(encode)
         target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
     target = replace(target, encode=encode)
-    places = paths[:-1] if source_format else expand_parents(paths[:-1], how)
+    places = paths[:-1] if source_format or layout else expand_parents(paths[:-1], how)
     jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else places, how)
     with ExitStack() as stack:
         progress = _ShownConversion(stack.enter_context(show_progress()), len(jobs))

@@ -19,14 +19,15 @@ from catalog.cli.common import ArchiveOption
 from wshard.cli.common import (
     EXIT_FAILED,
     JsonOption,
+    LayoutOption,
     named_path,
     named_place,
-    option_read,
     print_json,
     printable,
+    reading_options,
     reported,
 )
-from wshard.core.episode.protocol import EpisodeAddress, read_as
+from wshard.core.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +52,7 @@ def ingest(
     format_name: Annotated[
         str, typer.Option("--format", help="Format of the locations, if it is ambiguous; see `wshard formats`.")
     ] = "",
+    layout: LayoutOption = None,
     lane_map: Annotated[
         list[str] | None,
         typer.Option(
@@ -78,13 +80,11 @@ def ingest(
     from bridge.support.progress import show_progress
     from catalog.location import DATABASE, archive_named, place_of
     from wshard.formats.base import source_class
-    from wshard.formats.lane_map import encode_lane_map
 
     named = archive_named(archive)
     plans = options.parse_plans(windows)
     exists = prune and (isinstance(named, str) or (named / DATABASE).exists())
-    with option_read():
-        how = read_as(format_name, encode_lane_map(lane_map or ()))
+    how = reading_options(format_name, layout, lane_map)
     if format_name:
         source_class(format_name)  # one that nothing reads would fail for every path
     places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]

@@ -18,7 +18,7 @@ from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_
 from wshard.core.files.schemes import local_path
 from wshard.core.messages import shown
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
-from wshard.formats.base import OWN_DATA, load_matchers
+from wshard.formats.base import OWN_DATA, load_matchers, select_matchers
 from wshard.formats.detect import describe_arrays, detect_format, known_format, match_format
 from wshard.formats.open import list_episodes
 
@@ -183,7 +183,7 @@ class _Search:
         """Add everything below a folder; return True if there was anything, readable or not."""
         format_name, _ = parse_read_as(self.read_as)
         failures_before = len(self.unreadable) + len(self.ambiguous)
-        matchers = tuple(matcher for matcher in self.matchers if format_name in ("", matcher.name))
+        matchers = select_matchers(self.matchers, format_name)
         has_episodes, other_count = False, 0
         for path, name in entries_below(folder, self.unreadable, matchers, self.ambiguous):
             if name is None or (format_name and name != format_name):

@@ -25,6 +25,15 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # first characters of text that sp
 _USAGE_ERRORS = (FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
+LayoutOption = Annotated[
+    str | None,
+    typer.Option(
+        "--layout",
+        metavar="NAME|FILE",
+        help="Layout of the locations: a name (`wshard layout list`), or the path of a description.",
+    ),
+]
+
 
 @contextlib.contextmanager
 def reported(interrupted: str = "") -> Iterator[None]:
@@ -60,6 +69,19 @@ def option_read() -> Iterator[None]:
         yield
     except WShardError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def reading_options(format_name: str, layout: str | None, lane_map: Iterable[str] | None) -> str:
+    """Return how to read locations, of options of the command line; raises LayoutError, typer.BadParameter."""
+    from wshard.core.episode.protocol import read_as
+    from wshard.formats.lane_map import encode_lane_map
+    from wshard.formats.layouts.named import layout_reference
+
+    if layout is not None and format_name:
+        raise typer.BadParameter("expected --layout or the format of the locations, found both")
+    with option_read():
+        renamed = encode_lane_map(lane_map or ())
+    return read_as(format_name if layout is None else layout_reference(layout), renamed)
 
 
 def _message(error: Exception) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LAYOUT_SOURCE: Final = "wshard.formats.layouts.source:LayoutSource"
 _FIND_LAYOUT: Final = "wshard.formats.layouts.named:find_layout"
+_MATCHER_OF: Final = "wshard.formats.layouts.recognise:matcher_of"
 _LAYOUT_MATCHERS: Final = "wshard.formats.layouts.recognise:layout_matchers"
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
@@ -130,6 +131,14 @@ def load_matchers() -> tuple[FormatMatcher, ...]:
             matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, source.whole))
     layouts = load_plugin(_LAYOUT_MATCHERS, "layouts", unknown=FormatError)()
     return *(one for one in matchers if one.own), *layouts, *(one for one in matchers if not one.own)
+
+
+def select_matchers(matchers: tuple[FormatMatcher, ...], name: str) -> tuple[FormatMatcher, ...]:
+    """Return the matchers of a format, of all for ""; of a layout, that of its description. Raises LayoutError."""
+    chosen = tuple(matcher for matcher in matchers if name in ("", matcher.name))
+    if chosen or not name.startswith(LAYOUT):
+        return chosen
+    return (load_plugin(_MATCHER_OF, name, unknown=UnknownFormatError)(name),)
 
 
 def _load(name: str, table: Mapping[str, str], group: str) -> Any:

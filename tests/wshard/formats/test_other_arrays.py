@@ -20,10 +20,6 @@ N = 30
 ROWS = np.arange(N * 3, dtype=np.float32).reshape(N, 3)
 FLAGS = np.arange(N) % 10 == 9
 OTHERS = {
-    "stable-baselines": {
-        "obs": ROWS, "actions": np.arange(N)[:, None], "rewards": np.ones(N), "episode_returns": np.full(3, 10.0),
-        "episode_starts": np.arange(N) % 10 == 0,
-    },
     "d4rl": {"observations": ROWS, "actions": ROWS, "rewards": np.ones(N), "terminals": FLAGS, "timeouts": FLAGS},
     "d4rl-states": {"observations": ROWS, "actions": ROWS, "terminals": FLAGS, "timeouts": FLAGS, "qpos": ROWS},
     "next": {"observations": ROWS, "actions": ROWS, "terminals": FLAGS, "next_observations": ROWS, "qpos": ROWS},

@@ -1,4 +1,4 @@
-"""Arrays that are read by rows: those of containers, and views of the rows of one episode."""
+"""Arrays that are read by rows: what containers of them are, and views of the rows of one episode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from wshard.core.types import Array
     from wshard.formats.layouts.layout import ArrayRule
@@ -19,7 +19,7 @@ TEXTS: Final = np.dtype("O", metadata={"vlen": str})
 """The dtype of texts, as h5py declares it."""
 
 
-class Column(Protocol):
+class RowArray(Protocol):
     """An array [rows, ...] that is read by slices."""
 
     @property
@@ -38,7 +38,41 @@ class Column(Protocol):
         """Return the rows of a slice, a single row, or everything for ()."""
 
 
-class View:
+class ArrayFile(Protocol):
+    """An open file or folder of arrays."""
+
+    def paths(self, group: str = "") -> Sequence[str]:
+        """Return the paths of the arrays below a group, relative to it, sorted by name."""
+
+    def column(self, path: str) -> RowArray:
+        """Return an array by its whole path; raises FormatError."""
+
+    def groups(self, pattern: str) -> Sequence[str]:
+        """Return the paths of the groups that fit a path with wildcards, in natural order."""
+
+    def attributes(self, group: str = "") -> Mapping[str, Any]:
+        """Return what is stated once for a group: texts, numbers, small arrays."""
+
+    def close(self) -> None:
+        """Close the file; rows returned earlier stay valid."""
+
+
+class Flat:
+    """A ArrayFile without groups and attributes."""
+
+    def groups(self, _pattern: str) -> Sequence[str]:
+        """Return nothing."""
+        return ()
+
+    def attributes(self, _group: str = "") -> Mapping[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class RowView:
     """Rows made from those of another column: `read(start, stop)` returns some of them."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, read: Callable[[int, int], Any]) -> None:
@@ -61,25 +95,27 @@ class View:
         return self._read(rows, rows + 1)[0]
 
 
-def as_column(array: Array) -> Column:
+def as_column(array: Array) -> RowArray:
     """Return an array in memory as a column; texts get the dtype that h5py declares."""
     if array.dtype.kind != "U":
         return array
-    return View(array.shape, TEXTS, lambda start, stop: array[start:stop].astype(object) if array.ndim else str(array))
+    return RowView(
+        array.shape, TEXTS, lambda start, stop: array[start:stop].astype(object) if array.ndim else str(array)
+    )
 
 
-def rows_of(column: Column, start: int, stop: int) -> Column:
+def rows_of(column: RowArray, start: int, stop: int) -> RowArray:
     """Return the rows [start, stop) of a column."""
     if start == 0 and stop == column.shape[0]:
         return column
-    return View(
+    return RowView(
         (stop - start, *column.shape[1:]),
         column.dtype,
         lambda first, last: column[start + first : start + last],
     )
 
 
-def taken(column: Column, rows: Array) -> Column:
+def taken(column: RowArray, rows: Array) -> RowArray:
     """Return the rows of a column at these places, in this order."""
     low, high = int(rows.min()), int(rows.max()) + 1
 
@@ -92,20 +128,20 @@ def taken(column: Column, rows: Array) -> Column:
 
     if (np.diff(rows) == 1).all():
         return rows_of(column, low, high)
-    return View((len(rows), *column.shape[1:]), column.dtype, read)
+    return RowView((len(rows), *column.shape[1:]), column.dtype, read)
 
 
-def of_batch(column: Column, episode: int, axis: int, length: int) -> Column:
+def of_batch(column: RowArray, episode: int, axis: int, length: int) -> RowArray:
     """Return the first rows of one episode in an array [episodes, steps, ...], or of axis 1 [steps, episodes, ...]."""
     steps = column.shape[1 - axis]
     if axis == 0:
-        whole = View((steps, *column.shape[2:]), column.dtype, lambda first, last: column[episode, first:last])
+        whole = RowView((steps, *column.shape[2:]), column.dtype, lambda first, last: column[episode, first:last])
     else:
-        whole = View((steps, *column.shape[2:]), column.dtype, lambda first, last: column[first:last, episode])
+        whole = RowView((steps, *column.shape[2:]), column.dtype, lambda first, last: column[first:last, episode])
     return rows_of(whole, 0, min(length, steps))
 
 
-def stacked(columns: list[Column], where: str) -> Column:
+def stacked(columns: list[RowArray], where: str) -> RowArray:
     """Return columns [rows] as one [rows, columns]."""
     count, dtypes = columns[0].shape[0], [column.dtype for column in columns]
     for column in columns:
@@ -118,10 +154,10 @@ def stacked(columns: list[Column], where: str) -> Column:
         return np.stack([np.asarray(column[first:last]) for column in columns], axis=1, dtype=dtype)
 
     dtype = np.result_type(*dtypes)
-    return View((count, len(columns)), dtype, read)
+    return RowView((count, len(columns)), dtype, read)
 
 
-def without_sentinels(column: Column, rule: ArrayRule) -> Column:
+def without_sentinels(column: RowArray, rule: ArrayRule) -> RowArray:
     """Return a column with NaN for the numbers that stand for no value."""
     if not rule.missing or column.dtype.kind not in "iuf":
         return column
@@ -132,10 +168,10 @@ def without_sentinels(column: Column, rule: ArrayRule) -> Column:
         values[np.isin(values, np.array(rule.missing, dtype))] = np.nan
         return values
 
-    return View(tuple(column.shape), dtype, read)
+    return RowView(tuple(column.shape), dtype, read)
 
 
-def nanoseconds(column: Column, factor: float) -> Column:
+def nanoseconds(column: RowArray, factor: float) -> RowArray:
     """Return times [rows] or [rows, 1] as int64 nanoseconds; NaN becomes the smallest number."""
 
     def read(first: int, last: int) -> Array:
@@ -147,4 +183,4 @@ def nanoseconds(column: Column, factor: float) -> Column:
         with np.errstate(invalid="ignore"):
             return np.rint(values.astype(np.float64) * factor).astype(np.int64)
 
-    return View((column.shape[0],), np.dtype(np.int64), read)
+    return RowView((column.shape[0],), np.dtype(np.int64), read)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -15,52 +15,18 @@ from wshard.errors import FormatError, LimitError
 from wshard.formats.d4rl.npz_rows import NpzRows
 from wshard.formats.hdf5.nodes import expect_group, find, open_hdf5, translate_errors, walk_datasets
 from wshard.formats.hdf5.values import read_attributes
-from wshard.formats.layouts.columns import as_column
+from wshard.formats.layouts.columns import Flat, as_column
 from wshard.formats.npz import parse_npy, read_npy_header
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from wshard.core.files.place import Place
-    from wshard.formats.layouts.columns import Column
+    from wshard.formats.layouts.columns import ArrayFile, RowArray
 
 _MAX_FILES: Final = 4096
 _MAX_HEADER: Final = 1 << 16
 _MAX_GROUPS: Final = 1 << 20
-
-
-class Container(Protocol):
-    """An open file or folder of arrays."""
-
-    def paths(self, group: str = "") -> Sequence[str]:
-        """Return the paths of the arrays below a group, relative to it, sorted by name."""
-
-    def column(self, path: str) -> Column:
-        """Return an array by its whole path; raises FormatError."""
-
-    def groups(self, pattern: str) -> Sequence[str]:
-        """Return the paths of the groups that fit a path with wildcards, in natural order."""
-
-    def attributes(self, group: str = "") -> Mapping[str, Any]:
-        """Return what is stated once for a group: texts, numbers, small arrays."""
-
-    def close(self) -> None:
-        """Close the file; rows returned earlier stay valid."""
-
-
-class Flat:
-    """A Container without groups and attributes."""
-
-    def groups(self, _pattern: str) -> Sequence[str]:
-        """Return nothing."""
-        return ()
-
-    def attributes(self, _group: str = "") -> Mapping[str, Any]:
-        """Return nothing."""
-        return {}
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Hdf5Arrays:
@@ -79,17 +45,17 @@ class Hdf5Arrays:
         """Return the paths of the datasets below a group."""
         return [*self._datasets(group)]
 
-    def column(self, path: str) -> Column:
+    def column(self, path: str) -> RowArray:
         """Return a dataset."""
         for group, datasets in self._found.items():
             inner = path.removeprefix(f"{group}/") if group else path
             if inner in datasets:
-                return cast("Column", datasets[inner])
+                return cast("RowArray", datasets[inner])
         group, _, name = path.rpartition("/")
         datasets = self._datasets(group)
         if name not in datasets:
             raise FormatError(f"{self._where}: expected a dataset {path!r}, found none")
-        return cast("Column", datasets[name])
+        return cast("RowArray", datasets[name])
 
     def _datasets(self, group: str) -> dict[str, Any]:
         if group not in self._found:
@@ -133,10 +99,10 @@ class NpzArrays(Flat):
         """Return the names of the arrays."""
         return _below(self._rows.members, group)
 
-    def column(self, path: str) -> Column:
+    def column(self, path: str) -> RowArray:
         """Return an array."""
         column = self._rows.column(path)
-        return as_column(column[()]) if column.dtype.kind == "U" else cast("Column", column)
+        return as_column(column[()]) if column.dtype.kind == "U" else cast("RowArray", column)
 
 
 class NpyArrays(Flat):
@@ -157,11 +123,11 @@ class NpyArrays(Flat):
         """Return the paths of the files, without suffix."""
         return _below(self._files, group)
 
-    def column(self, path: str) -> Column:
+    def column(self, path: str) -> RowArray:
         """Return an array."""
         return self._open(path)
 
-    def _open(self, path: str) -> Column:
+    def _open(self, path: str) -> RowArray:
         file = self._files.get(path)
         if file is None:
             raise FormatError(f"expected a file {path}.npy, found {', '.join(self._files) or 'none'}")
@@ -179,7 +145,7 @@ def _below(names: Mapping[str, Any], group: str) -> list[str]:
     return [name.removeprefix(f"{group}/") for name in names if not group or name.startswith(f"{group}/")]
 
 
-def open_container(kind: str, place: Place) -> Container:
+def open_container(kind: str, place: Place) -> ArrayFile:
     """Open a container of a kind (layout.CONTAINERS); raises FormatError, MissingExtraError, OSError."""
     if kind == "hdf5":
         return Hdf5Arrays(place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
     from wshard.core.files.place import Place
     from wshard.core.types import Array
-    from wshard.formats.layouts.columns import Column
-    from wshard.formats.layouts.containers import Container
-    from wshard.formats.layouts.layout import Layout
+    from wshard.formats.layouts.columns import ArrayFile, RowArray
+    from wshard.formats.layouts.layout import EpisodeLayout
 
 _WHOLE: Final = 2.0**53  # from here on, floating-point numbers leave out whole ones
 
 
-class EpisodeRows(NamedTuple):
+class EpisodeSlice(NamedTuple):
     """Where one episode is: in a file, its group, or the rows [start, stop) of arrays; rows: if they are apart.
 
     number: of the episode in its file. stop: None for all. end: as that of FlatSpan.
@@ -42,34 +41,38 @@ class EpisodeRows(NamedTuple):
 class EpisodeFinder:
     """Finds the episodes in an open file. Raises FormatError, LayoutError."""
 
-    def __init__(self, layout: Layout, container: Container, file: Place) -> None:
+    counts = (0, 0)
+    """The numbers of rows and of episodes, where arrays have those of all episodes; known once they are found."""
+
+    def __init__(self, layout: EpisodeLayout, container: ArrayFile, file: Place) -> None:
         self._layout, self._container, self._file = layout, container, file
         self._rule, self._where = layout.episodes, str(file)
 
-    def find(self) -> dict[str, EpisodeRows]:
+    def find(self) -> dict[str, EpisodeSlice]:
         """Return the episodes by key; "" for the only one of a file."""
         by = self._rule.by
         if by == rules.FILE:
-            return {"": EpisodeRows(self._file, group=self._layout.root)}
+            return {"": EpisodeSlice(self._file, group=self._layout.root)}
         if by == rules.GROUP:
             pattern = "/".join(part for part in (self._layout.root, self._rule.group) if part)
             groups = self._container.groups(pattern)
             prefix = _fixed_prefix(pattern)
             return {
-                path.removeprefix(prefix): EpisodeRows(self._file, number, path) for number, path in enumerate(groups)
+                path.removeprefix(prefix): EpisodeSlice(self._file, number, path) for number, path in enumerate(groups)
             }
         if by == rules.ROW:
             return self._in_batch()
         if by == rules.COLUMN:
             return self._by_value()
         spans = self._spans()
+        self.counts = self._count_rows(), len(spans)
         return {
-            key: EpisodeRows(self._file, number, self._layout.root, span.start, span.stop, end=span.end)
+            key: EpisodeSlice(self._file, number, self._layout.root, span.start, span.stop, end=span.end)
             for number, (key, span) in enumerate(spans.items())
             if span.length
         }
 
-    def count_rows(self) -> int:
+    def _count_rows(self) -> int:
         """Return the number of rows of all episodes: of the array of timesteps, of actions, or of that of the rule."""
         container, layout = self._container, self._layout
         if self._rule.steps:
@@ -91,7 +94,7 @@ class EpisodeFinder:
             raise FormatError(f"{self._where}: {path!r}: expected rows, found a single value")
         return int(shape[0])
 
-    def _column(self, path: str) -> Column:
+    def _column(self, path: str) -> RowArray:
         try:
             return self._container.column(f"{self._layout.root}/{path}" if self._layout.root else path)
         except FormatError as error:
@@ -104,7 +107,7 @@ class EpisodeFinder:
         return values.astype(np.int64)
 
     def _spans(self) -> Mapping[str, FlatSpan]:
-        by, arrays, count = self._rule.by, self._rule.arrays, self.count_rows()
+        by, arrays, count = self._rule.by, self._rule.arrays, self._count_rows()
         if by == rules.ENDS:
             flags = [flatten_flags(self._column(name)[()], count, f"{self._where}: {name!r}") for name in arrays]
             return split_at_flags(np.logical_or.reduce(flags), horizon=self._rule.horizon or None)
@@ -143,16 +146,12 @@ class EpisodeFinder:
         pairs = zip(starts.tolist(), stops.tolist(), strict=True)
         return {str(number): FlatSpan(start, stop) for number, (start, stop) in enumerate(pairs)}
 
-    def count_batch(self) -> tuple[int, int]:
-        """Return the number of timesteps and of episodes in arrays [episodes, steps, ...]."""
+    def _in_batch(self) -> dict[str, EpisodeSlice]:
+        rule = self._rule
         shape = self._batch_example().shape
         if len(shape) <= 1:
             raise FormatError(f"{self._where}: expected arrays [episodes, steps, ...], found {list(shape)}")
-        return int(shape[1 - self._rule.axis]), int(shape[self._rule.axis])
-
-    def _in_batch(self) -> dict[str, EpisodeRows]:
-        rule = self._rule
-        steps, count = self.count_batch()
+        self.counts = steps, count = int(shape[1 - rule.axis]), int(shape[rule.axis])
         lengths = np.full(count, steps)
         if rule.arrays:
             values = np.asarray(self._column(rule.arrays[0])[()])
@@ -169,12 +168,12 @@ class EpisodeFinder:
                 f"found {shown(lengths)}"
             )
         return {
-            str(number): EpisodeRows(self._file, number, self._layout.root, 0, length)
+            str(number): EpisodeSlice(self._file, number, self._layout.root, 0, length)
             for number, length in enumerate(lengths.tolist())
             if length
         }
 
-    def _batch_example(self) -> Column:
+    def _batch_example(self) -> RowArray:
         if self._rule.steps:
             return self._column(self._rule.steps)
         paths = self._container.paths(self._layout.root)
@@ -187,7 +186,7 @@ class EpisodeFinder:
             )
         return self._column(chosen[0])
 
-    def _by_value(self) -> dict[str, EpisodeRows]:
+    def _by_value(self) -> dict[str, EpisodeSlice]:
         name = self._rule.arrays[0]
         values = np.asarray(self._column(name)[()]).reshape(-1)
         if values.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(values))).size:
@@ -199,17 +198,18 @@ class EpisodeFinder:
         starts = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
         stops, labels = np.append(starts[1:], len(values)), _labels(values[starts])
         root = self._layout.root
-        if len({*labels}) == len(labels):
+        self.counts = len(values), len({*labels})
+        if self.counts[1] == len(labels):
             runs = zip(labels, starts.tolist(), stops.tolist(), strict=True)
             return {
-                key: EpisodeRows(self._file, number, root, start, stop)
+                key: EpisodeSlice(self._file, number, root, start, stop)
                 for number, (key, start, stop) in enumerate(runs)
             }
         parts: dict[str, list[Array]] = {}
         for key, start, stop in zip(labels, starts.tolist(), stops.tolist(), strict=True):
             parts.setdefault(key, []).append(np.arange(start, stop))
         return {
-            key: EpisodeRows(self._file, number, root, 0, sum(map(len, rows)), np.concatenate(rows))
+            key: EpisodeSlice(self._file, number, root, 0, sum(map(len, rows)), np.concatenate(rows))
             for number, (key, rows) in enumerate(parts.items())
         }
 
@@ -229,16 +229,19 @@ def _fixed_prefix(pattern: str) -> str:
 
 
 def find_episodes(
-    layout: Layout, files: Iterable[tuple[str, Place]], opened: Callable[[Place], Container]
-) -> tuple[dict[str, EpisodeRows], dict[str, int]]:
-    """Return the episodes of all files by key, of several files "NAME" or "NAME/KEY"; and their number in each file."""
-    found: dict[str, EpisodeRows] = {}
-    counts: dict[str, int] = {}
+    layout: EpisodeLayout, files: Iterable[tuple[str, Place]], opened: Callable[[Place], ArrayFile]
+) -> tuple[dict[str, EpisodeSlice], dict[str, tuple[int, int]]]:
+    """Return the episodes of all files by key, of several files "NAME" or "NAME/KEY"; and each file's counts.
+
+    These are the numbers of rows and of episodes, by the URI of the file.
+    """
+    found: dict[str, EpisodeSlice] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for name, file in files:
         if layout.episodes.by == rules.FILE:  # not opened before it is read
-            found[name] = EpisodeRows(file, group=layout.root)
+            found[name] = EpisodeSlice(file, group=layout.root)
             continue
-        episodes = EpisodeFinder(layout, opened(file), file).find()
-        counts[file.uri] = len(episodes)
+        finder = EpisodeFinder(layout, opened(file), file)
+        episodes, counts[file.uri] = finder.find(), finder.counts
         found.update({f"{name}/{key}": rows for key, rows in episodes.items()} if name else episodes)
     return found, counts

@@ -17,6 +17,15 @@ VERSION: Final = 1
 CONTAINERS: Final = ("hdf5", "npz", "npy", "table", "json")
 """What can hold arrays: an HDF5 file, an .npz file, a folder of .npy files, a table, a JSON document."""
 
+SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
+    "hdf5": (".h5", ".hdf5", ".hdf"),
+    "npz": (".npz",),
+    "npy": (".npy",),
+    "table": (".csv", ".tsv", ".parquet", ".feather", ".arrow"),
+    "json": (".json", ".jsonl", ".ndjson"),
+}
+"""The files of each container."""
+
 FILE, GROUP, ROW, COLUMN = "file", "group", "row", "column"
 ENDS, STARTS, STOPS, LENGTHS, BOUNDS = "ends", "starts", "stops", "lengths", "bounds"
 RULES: Final = (FILE, GROUP, ROW, COLUMN, ENDS, STARTS, STOPS, LENGTHS, BOUNDS)
@@ -101,7 +110,7 @@ class ArrayRule:
 
 
 @dataclass(frozen=True)
-class Layout:
+class EpisodeLayout:
     """A description. file: where it was read from, None for one of this package.
 
     files: the files of a folder, with wildcards. root: the group or member that holds the arrays. arrays: the first

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
+from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.errors import LayoutError
 from wshard.formats.layouts.parse import parse_layout, read_layout
@@ -16,14 +17,14 @@ from wshard.formats.table import LAYOUT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.formats.layouts.layout import Layout
+    from wshard.formats.layouts.layout import EpisodeLayout
 
 _SUFFIX: Final = ".toml"
 _UNQUOTED: Final = "/._-+:@, "
 
 
 @cache
-def shipped_layouts() -> Mapping[str, Layout]:
+def shipped_layouts() -> Mapping[str, EpisodeLayout]:
     """Return the layouts of this package by name."""
     folder = files("wshard.formats.layouts") / "shipped"
     texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(_SUFFIX)}
@@ -39,12 +40,14 @@ def layout_reference(given: str | os.PathLike[str]) -> str:
     text = os.fspath(given).removeprefix(LAYOUT)
     if text in shipped_layouts():
         return f"{LAYOUT}{text}"
-    reference = f"{LAYOUT}{quote(os.path.abspath(text), _UNQUOTED)}"  # noqa: PTH100  (links are kept)
+    place = place_of(text)
+    found = place.resolve() if isinstance(place, LocalPlace) else place
+    reference = f"{LAYOUT}{quote(found.uri, _UNQUOTED)}"
     find_layout(reference)
     return reference
 
 
-def find_layout(reference: str) -> Layout:
+def find_layout(reference: str) -> EpisodeLayout:
     """Return the layout of a reference that layout_reference made; raises LayoutError."""
     text = unquote(reference.removeprefix(LAYOUT))
     found = shipped_layouts().get(text)

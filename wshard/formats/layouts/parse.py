@@ -16,8 +16,8 @@ from wshard.formats.layouts.layout import (
     UNITS,
     VERSION,
     ArrayRule,
+    EpisodeLayout,
     EpisodeRule,
-    Layout,
     MatchRule,
     split_role,
 )
@@ -40,7 +40,7 @@ _ALIGNMENTS: Final = {"next": False, "previous": True}
 _Value = TypeVar("_Value")
 
 
-def read_layout(place: Place) -> Layout:
+def read_layout(place: Place) -> EpisodeLayout:
     """Return the layout in a file; raises LayoutError, FileNotFoundError."""
     text = place.read(0, _MAX_SIZE + 1)
     if len(text) > _MAX_SIZE:
@@ -51,7 +51,7 @@ def read_layout(place: Place) -> Layout:
         raise LayoutError(f"{place}: expected a description in UTF-8: {error}") from None
 
 
-def parse_layout(text: str, where: str, *, file: Place | None = None) -> Layout:
+def parse_layout(text: str, where: str, *, file: Place | None = None) -> EpisodeLayout:
     """Return the layout that a text describes; `where` is its name in messages. Raises LayoutError."""
     try:
         given = tomllib.loads(text)
@@ -60,7 +60,7 @@ def parse_layout(text: str, where: str, *, file: Place | None = None) -> Layout:
     top = _Table(given, where, _TOP)
     if top.get("layout", int, 0) != VERSION:
         raise LayoutError(f"{where}: expected layout = {VERSION}, the version of the description")
-    return Layout(
+    return EpisodeLayout(
         name=top.get("name", str, "") or (file.stem if file else "layout"),
         container=top.one_of("container", CONTAINERS),
         about=top.get("about", str, ""),

@@ -10,7 +10,8 @@ from wshard.errors import WShardError
 from wshard.formats.base import FormatMatcher
 from wshard.formats.hdf5.kinds import SIGNATURE
 from wshard.formats.hdf5.nodes import open_hdf5, translate_errors
-from wshard.formats.layouts.named import shipped_layouts
+from wshard.formats.layouts.layout import SUFFIXES
+from wshard.formats.layouts.named import find_layout, shipped_layouts
 from wshard.formats.look import look_at
 from wshard.formats.table import LAYOUT
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wshard.core.files.schemes import Location
-    from wshard.formats.layouts.layout import Layout
+    from wshard.formats.layouts.layout import EpisodeLayout
     from wshard.formats.look import LocationLook
 
 _MAX_NAMES: Final = 512  # of one group
@@ -35,7 +36,21 @@ def layout_matchers() -> tuple[FormatMatcher, ...]:
     )
 
 
-def _matches(layout: Layout, location: Location | LocationLook) -> bool:
+def matcher_of(reference: str) -> FormatMatcher:
+    """Return the matcher of a layout that is named: without arrays to look for, every file of its kind counts."""
+    layout = find_layout(reference)
+    matches = _matches if layout.match.arrays else _is_of_kind
+    return FormatMatcher(reference, partial(matches, layout), own=True, whole=False)
+
+
+def _is_of_kind(layout: EpisodeLayout, location: Location | LocationLook) -> bool:
+    look = look_at(location)
+    if layout.container == "npy":
+        return look.is_folder and any(name.endswith(".npy") for name in look.names)
+    return not look.is_folder and look.suffix in (layout.match.suffixes or SUFFIXES[layout.container])
+
+
+def _matches(layout: EpisodeLayout, location: Location | LocationLook) -> bool:
     look = look_at(location)
     suffixes = layout.match.suffixes
     return (not suffixes or look.suffix in suffixes) and layout.match.fits(array_paths(look, layout.container))
@@ -73,9 +88,9 @@ def _in_hdf5(look: LocationLook) -> frozenset[str]:
 
 
 def _in_table(look: LocationLook, kind: str) -> frozenset[str]:
-    from wshard.formats.layouts.tables import JSON_SUFFIXES, TABLE_SUFFIXES, open_table  # noqa: PLC0415  (pyarrow)
+    from wshard.formats.layouts.tables import open_table  # noqa: PLC0415  (pyarrow)
 
-    if look.suffix not in (TABLE_SUFFIXES if kind == "table" else JSON_SUFFIXES) or look.is_folder:
+    if look.suffix not in SUFFIXES[kind] or look.is_folder:
         return frozenset()
     try:
         if look.suffix not in (".parquet", ".feather", ".arrow") and look.place.status().size > _MAX_SIZE:

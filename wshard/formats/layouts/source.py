@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +16,11 @@ from wshard.errors import FormatError, LayoutError
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.layouts import layout as rules
-from wshard.formats.layouts.columns import nanoseconds, of_batch, rows_of, stacked, taken, without_sentinels
+from wshard.formats.layouts.columns import nanoseconds, stacked, without_sentinels
 from wshard.formats.layouts.containers import open_container
-from wshard.formats.layouts.episodes import EpisodeFinder, EpisodeRows, find_episodes
-from wshard.formats.layouts.layout import ACTION, UNITS, ArrayRule, split_role
+from wshard.formats.layouts.episode_arrays import MUST_FIT, EpisodeArrays, count_steps, has_steps
+from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
+from wshard.formats.layouts.layout import ACTION, SUFFIXES, UNITS, ArrayRule, split_role
 from wshard.formats.layouts.named import find_layout
 
 if TYPE_CHECKING:
@@ -31,23 +31,15 @@ if TYPE_CHECKING:
     from wshard.core.files.schemes import Location
     from wshard.core.types import TimebaseSpec
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
-    from wshard.formats.layouts.columns import Column
-    from wshard.formats.layouts.containers import Container
+    from wshard.formats.layouts.columns import ArrayFile, RowArray
 
-_SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
-    "hdf5": (".h5", ".hdf5", ".hdf"),
-    "npz": (".npz",),
-    "table": (".csv", ".parquet", ".feather", ".arrow"),
-    "json": (".json", ".jsonl"),
-}
 _BLOCKS: Final = {rules.REWARD: REWARD, rules.END: DONE, rules.TRUNCATED: TRUNCATIONS, rules.TIME: TIMESTAMPS}
 _TEXTS: Final = (rules.TASK, rules.ENVIRONMENT, rules.ID)
 _CLOCK_ROWS: Final = 1024  # of the times, from which the rate is taken
-_MUST_FIT: Final = frozenset((ACTION, *_BLOCKS))
 _PICKLED: Final = "pickled objects, which are never loaded"
 
 
-class LayoutSource(Hdf5Source[EpisodeRows]):
+class LayoutSource(Hdf5Source[EpisodeSlice]):
     """The episodes of a location that a layout describes.
 
     reference: as in find_layout: "layout:NAME" or "layout:PATH". Keys: "" for the only episode of a file; otherwise its
@@ -64,8 +56,8 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
 
     # ---- episodes and files ------------------------------------------------------------------------------------------
 
-    def _scan(self) -> Mapping[str, EpisodeRows]:
-        found, self.counts = find_episodes(self.layout, self._listed(), self._open)
+    def _scan(self) -> Mapping[str, EpisodeSlice]:
+        found, self._counts = find_episodes(self.layout, self._listed(), self._open)
         return found
 
     def fingerprint(self, key: str) -> Fingerprint:
@@ -85,42 +77,42 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
         if layout.files:
             files = place.glob(layout.files)
         else:
-            files = [file for file in place.glob("*") if file.suffix.lower() in _SUFFIXES[layout.container]]
+            files = [file for file in place.glob("*") if file.suffix.lower() in SUFFIXES[layout.container]]
         if not files:
-            expected = layout.files or " or ".join(f"*{suffix}" for suffix in _SUFFIXES[layout.container])
+            expected = layout.files or " or ".join(f"*{suffix}" for suffix in SUFFIXES[layout.container])
             raise LayoutError(f"{place}: layout {layout.name!r}: expected files {expected}, found none")
         names = {file.relative_to(place).removesuffix(file.suffix): file for file in files}
         for name in sort_naturally(names):
             yield name, names[name]
 
-    def _file_of(self, ref: EpisodeRows) -> Place:
+    def _file_of(self, ref: EpisodeSlice) -> Place:
         return ref.file
 
-    def _files(self, ref: EpisodeRows) -> list[Place]:
+    def _files(self, ref: EpisodeSlice) -> list[Place]:
         data = [ref.file]
         if self.layout.container == "npy" and ref.file.is_dir():
             data = sorted(file for file in ref.file.walk() if file.suffix.lower() == ".npy")
         return data if self.layout.file is None else [*data, self.layout.file]
 
-    def _open(self, place: Place) -> Container:
+    def _open(self, place: Place) -> ArrayFile:
         return self.open_once(place.uri, lambda: open_container(self.layout.container, place))
 
     # ---- one episode -------------------------------------------------------------------------------------------------
 
-    def _columns(self, key: str, ref: EpisodeRows, file: Container) -> ColumnInfo:
+    def _columns(self, key: str, ref: EpisodeSlice, file: ArrayFile) -> ColumnInfo:
         where, layout = self.where_of(key), self.layout
         views = self._views(ref, file)
-        length = _length(layout.episodes.steps, views, where)
+        length = count_steps(layout.episodes.steps, views, where)
         is_short = layout.previous or layout.episodes.final
         table = LaneTable(length - is_short, where)
         facts: dict[str, Any] = {}
-        times: Column | None = None
+        times: RowArray | None = None
         for path, (rule, column) in views.items():
             if column is None:
                 table.leave_out(path, _PICKLED)
             elif rule.role == rules.FINAL:
                 table.add_final(rule.name or "observations", column, column.shape[0] - 1)
-            elif rule.role == rules.METADATA or not _has_steps(column, table.length, rule):
+            elif rule.role == rules.METADATA or not has_steps(column, table.length, rule):
                 self._add_fact(table, facts, path, rule, column)
             else:
                 times = column if rule.role == rules.TIME else times
@@ -132,7 +124,7 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
         clock = self._clock(table, times, file)
         return table.info(str(facts.get(rules.ID) or self._id_of(key, ref)), env_id=str(env), timebase=clock)
 
-    def _id_of(self, key: str, ref: EpisodeRows) -> str:
+    def _id_of(self, key: str, ref: EpisodeSlice) -> str:
         """Return the id of an episode: the name of its file or group, or its number."""
         if isinstance(ref.file, OpenFilePlace) and not key:
             return "episode"
@@ -141,7 +133,7 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
             return key or ref.file.stem
         return key if by == rules.GROUP else f"episode_{key}"
 
-    def _add_lane(self, table: LaneTable, path: str, rule: ArrayRule, column: Column) -> None:
+    def _add_lane(self, table: LaneTable, path: str, rule: ArrayRule, column: RowArray) -> None:
         name = rule.name or path
         block = _BLOCKS.get(rule.role) or f"{'action' if rule.role == ACTION else 'signal'}/{name}"
         first = rule.first + self._shift(rule)
@@ -159,7 +151,7 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
 
     def _add_fact(self, table: LaneTable, facts: dict[str, Any], path: str, rule: ArrayRule, column: Any) -> None:
         """Add what is stated once for an episode."""
-        if rule.role in _MUST_FIT:
+        if rule.role in MUST_FIT:
             raise FormatError(
                 f"{table.where}: {path!r}: expected {table.length} rows, one for each timestep, "
                 f"found {list(column.shape)}"
@@ -168,7 +160,7 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
         table.add_constant(name, column)
         self._note(table, facts, name, rule)
 
-    def _add_attributes(self, table: LaneTable, facts: dict[str, Any], ref: EpisodeRows, file: Container) -> None:
+    def _add_attributes(self, table: LaneTable, facts: dict[str, Any], ref: EpisodeSlice, file: ArrayFile) -> None:
         for group in dict.fromkeys(("", self.layout.root, ref.group)):
             for name, value in file.attributes(group).items():
                 rule = next((rule for rule in self.layout.arrays if rule.pattern == f"@{name}"), None)
@@ -188,7 +180,7 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
         elif rule.role in _TEXTS and value is not None:
             facts[rule.role] = value
 
-    def _clock(self, table: LaneTable, times: Column | None, file: Container) -> TimebaseSpec | None:
+    def _clock(self, table: LaneTable, times: RowArray | None, file: ArrayFile) -> TimebaseSpec | None:
         rate = self.layout.rate
         if isinstance(rate, str):
             name = rate.removeprefix("@")
@@ -202,10 +194,10 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
 
     # ---- the rows of an episode --------------------------------------------------------------------------------------
 
-    def _dataset(self, ref: EpisodeRows, column: DatasetColumn) -> Any:
+    def _dataset(self, ref: EpisodeSlice, column: DatasetColumn) -> Any:
         return self._views(ref, self._open(ref.file))[column.path][1]
 
-    def _views(self, ref: EpisodeRows, file: Container) -> dict[str, tuple[ArrayRule, Any]]:
+    def _views(self, ref: EpisodeSlice, file: ArrayFile) -> dict[str, tuple[ArrayRule, Any]]:
         """Return {path: (rule, rows of the episode)} of its arrays, None for what is never loaded."""
         cache = self._cache("views")
         last = cache.get("")
@@ -214,9 +206,9 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
         views: dict[str, tuple[ArrayRule, Any]] = last[2]
         return views
 
-    def _make_views(self, ref: EpisodeRows, file: Container) -> dict[str, tuple[ArrayRule, Any]]:
+    def _make_views(self, ref: EpisodeSlice, file: ArrayFile) -> dict[str, tuple[ArrayRule, Any]]:
         layout, where = self.layout, self.where_of("")
-        rows = _RowsOf(self, ref, file)
+        rows = EpisodeArrays(layout, ref, file, self._counts.get(ref.file.uri, (0, 0)), where)
         views: dict[str, tuple[ArrayRule, Any]] = {}
         paths = [*file.paths(ref.group)]
         for lane, patterns in layout.stack.items():
@@ -233,7 +225,7 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
             try:
                 column = without_sentinels(rows.of(path, rule), rule)
             except FormatError as error:
-                if _PICKLED not in str(error) or rule.role in _MUST_FIT:
+                if _PICKLED not in str(error) or rule.role in MUST_FIT:
                     raise
                 views[path] = rule, None
                 continue
@@ -242,72 +234,5 @@ class LayoutSource(Hdf5Source[EpisodeRows]):
         return views
 
 
-class _RowsOf:
-    """The rows of one episode in the arrays of a file."""
-
-    def __init__(self, source: LayoutSource, ref: EpisodeRows, file: Container) -> None:
-        self._layout, self._ref, self._file = source.layout, ref, file
-        self._by, self._where = source.layout.episodes.by, source.where_of("")
-        self._is_flat = self._by not in (rules.FILE, rules.GROUP, rules.ROW)
-        facts = source._cache("counts")  # noqa: SLF001  (the same module)
-        if self._by in (rules.FILE, rules.GROUP):
-            return
-        if facts.get("file") is not file:
-            finder = EpisodeFinder(source.layout, file, ref.file)
-            facts.update(file=file, rows=finder.count_rows() if self._is_flat else finder.count_batch()[0])
-        self._count, self._episodes = facts["rows"], source.counts[ref.file.uri]
-
-    def of(self, path: str, rule: ArrayRule) -> Any:
-        """Return the rows of an array that belong to the episode: a value of it, if it has one per episode."""
-        ref = self._ref
-        column = self._file.column(f"{ref.group}/{path}" if ref.group else path)
-        if self._by in (rules.FILE, rules.GROUP) or not column.shape:
-            return column
-        if self._by == rules.ROW:
-            return self._of_batch(column)
-        count, stop = column.shape[0], ref.stop or 0
-        if count == self._count:
-            return taken(column, ref.rows) if ref.rows is not None else rows_of(column, ref.start, stop)
-        if rule.extra and count == self._count + rule.extra * self._episodes:
-            start = ref.start + rule.extra * ref.number
-            return rows_of(column, start, start + stop - ref.start + rule.extra)
-        if count == self._episodes:
-            return np.asarray(column[ref.number : ref.number + 1])[0]
-        if rule.role in _MUST_FIT or rule.extra:
-            raise FormatError(f"{self._where}: {path!r}: expected {self._count} rows, found {list(column.shape)}")
-        return column
-
-    def _of_batch(self, column: Column) -> Any:
-        ref, axis = self._ref, self._layout.episodes.axis
-        shape, length = column.shape, ref.stop or 0
-        if len(shape) > 1 and shape[axis] == self._episodes and shape[1 - axis] >= length:
-            has_final = shape[1 - axis] == self._count + 1
-            return of_batch(column, ref.number, axis, length + has_final)
-        if shape[0] == self._episodes:
-            return np.asarray(column[ref.number : ref.number + 1])[0]
-        return column
-
-
 def _fits(path: str, pattern: str) -> bool:
     return path == pattern or fnmatchcase(path, pattern)
-
-
-def _has_steps(column: Any, length: int, rule: ArrayRule) -> bool:
-    """Return True for a row per timestep, or one more."""
-    return bool(column.shape) and column.shape[0] >= length + rule.first and column.shape[0] <= length + rule.first + 1
-
-
-def _length(steps: str, views: Mapping[str, tuple[ArrayRule, Any]], where: str) -> int:
-    """Return the number of rows of an episode: of the array of timesteps, of actions, or of most arrays."""
-    if steps:
-        if steps not in views:
-            raise LayoutError(f"{where}: expected an array {steps!r}, whose rows are the timesteps, found none")
-        return int(views[steps][1].shape[0])
-    with_rows = [(rule, column.shape[0]) for rule, column in views.values() if column is not None and column.shape]
-    for rule, count in with_rows:
-        if rule.role == ACTION:
-            return int(count)
-    counts = Counter(count for rule, count in with_rows if rule.role != rules.METADATA)
-    if not counts:
-        raise FormatError(f"{where}: expected arrays with a row per timestep, found none")
-    return int(counts.most_common(1)[0][0])

@@ -11,8 +11,7 @@ import numpy as np
 from wshard.core.files.place import parse_json
 from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError
-from wshard.formats.layouts.columns import TEXTS, View, as_column
-from wshard.formats.layouts.containers import Flat
+from wshard.formats.layouts.columns import TEXTS, Flat, RowView, as_column
 from wshard.formats.lerobot.arrow_arrays import to_array
 from wshard.formats.lerobot.open_parquet import translate_errors
 
@@ -21,11 +20,7 @@ if TYPE_CHECKING:
 
     from wshard.core.files.place import Place
     from wshard.core.types import Array
-    from wshard.formats.layouts.columns import Column
-    from wshard.formats.layouts.containers import Container
-
-TABLE_SUFFIXES: Final = (".csv", ".tsv", ".parquet", ".feather", ".arrow")
-JSON_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
+    from wshard.formats.layouts.columns import ArrayFile, RowArray
 
 _MAX_TEXT: Final = 1 << 30
 """Bytes of a file that is read whole."""
@@ -36,11 +31,11 @@ _BYTES: Final = np.dtype("O", metadata={"vlen": np.uint8})
 """The dtype of encoded images, as h5py declares it."""
 
 
-def open_table(kind: str, place: Place) -> Container:
+def open_table(kind: str, place: Place) -> ArrayFile:
     """Open a table or a JSON document; raises FormatError, LimitError, MissingExtraError, OSError."""
     if kind == "json":
         return JsonArrays(place)
-    return ParquetTable(place) if place.suffix.lower() == ".parquet" else ArrowTable(place)
+    return ParquetRows(place) if place.suffix.lower() == ".parquet" else ArrowColumns(place)
 
 
 class _Table(Flat):
@@ -53,13 +48,13 @@ class _Table(Flat):
         self._types = dict(zip(schema.names, schema.types, strict=True))
         if len(self._types) < len(schema.names):
             raise FormatError(f"{place}: expected different names of columns, found one twice")
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, RowArray] = {}
 
     def paths(self, group: str = "") -> list[str]:
         """Return the names of the columns."""
         return [name for name in self._types if name] if not group else []
 
-    def column(self, path: str) -> Column:
+    def column(self, path: str) -> RowArray:
         """Return a column; raises FormatError."""
         if path not in self._types:
             raise FormatError(f"{self._where}: expected a column {path!r}, found {', '.join(self._types) or 'none'}")
@@ -75,7 +70,7 @@ class _Table(Flat):
         """Return True if a column may lack values."""
         raise NotImplementedError
 
-    def _view(self, name: str) -> Column:
+    def _view(self, name: str) -> RowArray:
         with translate_errors(self._where):
             dtype, shape, convert = self._kind_of(name)
 
@@ -84,7 +79,7 @@ class _Table(Flat):
                 rows = self._rows(name, start, stop) if stop > start else None
                 return np.empty((0, *shape), dtype) if rows is None else convert(rows)
 
-        return View((self._count, *shape), dtype, read)
+        return RowView((self._count, *shape), dtype, read)
 
     def _kind_of(self, name: str) -> tuple[Any, tuple[int, ...], Callable[[Any], Array]]:
         """Return dtype, shape of a row, and how its rows become an array."""
@@ -148,7 +143,7 @@ def _times(rows: Any, unit: str, where: str) -> Array:
     return np.asarray(rows.to_numpy(zero_copy_only=False)).astype(unit)
 
 
-class ParquetTable(_Table):
+class ParquetRows(_Table):
     """A Parquet file, read by row groups."""
 
     def __init__(self, place: Place) -> None:
@@ -168,7 +163,7 @@ class ParquetTable(_Table):
         return self._file.has_nulls(name)
 
 
-class ArrowTable(_Table):
+class ArrowColumns(_Table):
     """An Arrow file, which is mapped, or a text table, which is read whole."""
 
     def __init__(self, place: Place) -> None:
@@ -234,11 +229,11 @@ class JsonArrays(Flat):
         prefix = f"{group}/" if group else ""
         return [path.removeprefix(prefix) for path in self._values if path.startswith(prefix)]
 
-    def column(self, path: str) -> Column:
+    def column(self, path: str) -> RowArray:
         """Return the array of a path; raises FormatError."""
         return self._open(path)
 
-    def _open(self, path: str) -> Column:
+    def _open(self, path: str) -> RowArray:
         if path not in self._values:
             raise FormatError(f"{self._where}: expected {path!r}, found {', '.join(self._values) or 'nothing'}")
         value = self._values[path]
@@ -246,7 +241,7 @@ class JsonArrays(Flat):
         if any(isinstance(one, str) for one in flat):
             texts = _objects(["" if one is None else str(one) for one in flat])
             return (
-                View((len(texts),), TEXTS, lambda start, stop: texts[start:stop])
+                RowView((len(texts),), TEXTS, lambda start, stop: texts[start:stop])
                 if value is flat
                 else as_column(np.array(str(value)))
             )

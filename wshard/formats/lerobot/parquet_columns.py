@@ -30,9 +30,7 @@ _Column: TypeAlias = tuple[str, tuple[int, ...]]
 MAX_FOOTERS: Final = 12
 """Footers that stay open with a Source: one of 1,000 row groups of ten columns takes 9 MB, and 25 ms to read."""
 
-_CACHED_FOOTERS: Final = 2
-"""Footers that are cached between Sources, as an ingest opens a Source for each episode of a file."""
-
+_CACHED_FOOTERS: Final = 2  # between Sources, as an ingest opens a Source for each episode of a file
 _MAX_DECODED: Final = 1 << 32
 _MAX_READ_AHEAD: Final = 1 << 21
 _MAX_GROUPS_AHEAD: Final = 32  # row groups; reading more would be wasted if sequential access ends
@@ -74,11 +72,11 @@ class ParquetColumns:
             file = place.path_or_file()
             self._footer = _read_footer(place, place.status())
             self._file = import_parquet().ParquetFile(file, metadata=self._footer.metadata)
-            self._schema = self._file.schema_arrow
+            self.schema = self._file.schema_arrow
         leaves: dict[str, list[int]] = {}
         stored = self._footer.metadata.num_columns  # not schema: metadata and schema refer to each other, and stay
         leaf = 0
-        for name, count in ((field.name, count_leaves(field.type)) for field in self._schema):
+        for name, count in ((field.name, count_leaves(field.type)) for field in self.schema):
             leaves[name] = list(range(leaf, leaf + count))
             leaf += count
         if leaf != stored:
@@ -105,7 +103,7 @@ class ParquetColumns:
     def dtype(self, name: str) -> DType:
         """Return the dtype of the numbers in a column; raises FormatError for a column that has none."""
         if name not in self._dtypes:
-            type_ = storage_type(self._schema.field(self._column_index(name)).type)
+            type_ = storage_type(self.schema.field(self._column_index(name)).type)
             while hasattr(type_, "value_type") and not hasattr(type_, "index_type"):
                 type_ = storage_type(type_.value_type)
             try:
@@ -133,34 +131,29 @@ class ParquetColumns:
             values: list[str | None] = column.slice(start - self._footer.starts[first], stop - start).to_pylist()
         return values
 
-    @property
-    def schema(self) -> Any:
-        """The Arrow schema of the columns."""
-        return self._schema
-
     def has_nulls(self, name: str) -> bool:
         """Return False if the statistics of the file say that every row of a column has a value."""
-        leaf, groups = self._leaves[name][0], range(len(self._footer.starts) - 1)
-        found = [self._footer.metadata.row_group(group).column(leaf).statistics for group in groups]
+        metadata, leaf = self._footer.metadata, self._leaves[name][0]
+        found = [metadata.row_group(group).column(leaf).statistics for group in range(metadata.num_row_groups)]
         return any(one is None or not one.has_null_count or one.null_count for one in found)
 
     def rows(self, name: str, start: int, stop: int) -> Any:
         """Return rows [start, stop) of a column as an Arrow array; those of the last row groups stay in memory."""
         with translate_errors(self.path):
             first, last = self._groups(start, stop)
-            key = (name, (-1,))
-            cached = self._rows.get(key)
+            cached = self._rows.get(key := (name, (-1,)))
             if cached is None or not cached.first <= first < last <= cached.last:
-                if self._footer.starts[last] - self._footer.starts[first] > _MAX_ROWS:
+                begin, end = self._footer.starts[first], self._footer.starts[last]
+                if end - begin > _MAX_ROWS:
                     parts = [*self.batches(name, start, stop, _MAX_ROWS)]
                     return import_library("pyarrow", "parquet").concat_arrays(parts)
                 values = self._columns([name], range(first, last))[name].combine_chunks()
-                cached = self._rows[key] = _Rows(first, last, self._footer.starts[first], values)
+                cached = self._rows[key] = _Rows(first, last, begin, values)
             return cached.values.slice(start - cached.start, stop - start)
 
     def images(self, name: str, start: int, stop: int) -> ImageColumn:
         """Return rows [start, stop) of a column of images, struct<bytes, path>, as a sequence that reads them."""
-        type_ = self._schema.field(self._column_index(name)).type
+        type_ = self.schema.field(self._column_index(name)).type
         if not hasattr(type_, "get_field_index") or type_.get_field_index("bytes") < 0:
             raise FormatError(f"{self.path}: column {name!r}: expected struct<bytes, path>, found {type_}")
         return ImageColumn(self, name, start, stop)
@@ -171,9 +164,7 @@ class ParquetColumns:
         starts, (leaf, *_) = self._footer.starts, self._leaves[name]
         if (starts[first], starts[last]) == (start, stop):
             rows = [self._footer.metadata.row_group(group).column(leaf).statistics for group in range(first, last)]
-            if (
-                len(rows) == 1 and rows[0] is not None and rows[0].has_min_max
-            ):  # fast path: most episodes have one row group
+            if len(rows) == 1 and rows[0] is not None and rows[0].has_min_max:  # as of most episodes
                 return rows[0].min, rows[0].max
             if all(row is not None and row.has_min_max for row in rows):
                 return min(row.min for row in rows), max(row.max for row in rows)
@@ -188,7 +179,7 @@ class ParquetColumns:
             return sum(group.column(leaf).total_compressed_size for group in groups for leaf in self._leaves[name])
 
     def _column_index(self, name: str) -> int:
-        index: int = self._schema.get_field_index(name)
+        index: int = self.schema.get_field_index(name)
         if index < 0:
             raise FormatError(f"{self.path}: expected one column {name!r}, found {', '.join(self._leaves)}")
         return index

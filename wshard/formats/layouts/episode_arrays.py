@@ -1,0 +1,84 @@
+"""The rows of one episode in the arrays of a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import FormatError, LayoutError
+from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.columns import of_batch, rows_of, taken
+from wshard.formats.layouts.layout import ACTION
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.layouts.columns import ArrayFile, RowArray
+    from wshard.formats.layouts.episodes import EpisodeSlice
+    from wshard.formats.layouts.layout import ArrayRule, EpisodeLayout
+
+MUST_FIT: Final = frozenset((ACTION, rules.REWARD, rules.END, rules.TRUNCATED, rules.TIME))
+"""Roles of arrays that must have a row per timestep."""
+
+
+class EpisodeArrays:
+    """The rows of one episode in the arrays of a file. counts: of the rows, and of the episodes, of the file."""
+
+    def __init__(
+        self, layout: EpisodeLayout, episode: EpisodeSlice, file: ArrayFile, counts: tuple[int, int], where: str
+    ) -> None:
+        self._layout, self._episode, self._file, self._where = layout, episode, file, where
+        self._count, self._episodes = counts
+
+    def of(self, path: str, rule: ArrayRule) -> Any:
+        """Return the rows of an array that belong to the episode: a value of it, if it has one per episode."""
+        ref, by = self._episode, self._layout.episodes.by
+        column = self._file.column(f"{ref.group}/{path}" if ref.group else path)
+        if by in (rules.FILE, rules.GROUP) or not column.shape:
+            return column
+        if by == rules.ROW:
+            return self._of_batch(column)
+        count, stop = column.shape[0], ref.stop or 0
+        if count == self._count:
+            return taken(column, ref.rows) if ref.rows is not None else rows_of(column, ref.start, stop)
+        if rule.extra and count == self._count + rule.extra * self._episodes:
+            start = ref.start + rule.extra * ref.number
+            return rows_of(column, start, start + stop - ref.start + rule.extra)
+        if count == self._episodes:
+            return np.asarray(column[ref.number : ref.number + 1])[0]
+        if rule.role in MUST_FIT or rule.extra:
+            raise FormatError(f"{self._where}: {path!r}: expected {self._count} rows, found {list(column.shape)}")
+        return column
+
+    def _of_batch(self, column: RowArray) -> Any:
+        ref, axis = self._episode, self._layout.episodes.axis
+        shape, length = column.shape, ref.stop or 0
+        if len(shape) > 1 and shape[axis] == self._episodes and shape[1 - axis] >= length:
+            has_final = shape[1 - axis] == self._count + 1
+            return of_batch(column, ref.number, axis, length + has_final)
+        if shape[0] == self._episodes:
+            return np.asarray(column[ref.number : ref.number + 1])[0]
+        return column
+
+
+def has_steps(column: Any, length: int, rule: ArrayRule) -> bool:
+    """Return True for a row per timestep, or one more."""
+    return bool(column.shape) and column.shape[0] >= length + rule.first and column.shape[0] <= length + rule.first + 1
+
+
+def count_steps(steps: str, views: Mapping[str, tuple[ArrayRule, Any]], where: str) -> int:
+    """Return the number of rows of an episode: of the array of timesteps, of actions, or of most arrays."""
+    if steps:
+        if steps not in views:
+            raise LayoutError(f"{where}: expected an array {steps!r}, whose rows are the timesteps, found none")
+        return int(views[steps][1].shape[0])
+    with_rows = [(rule, column.shape[0]) for rule, column in views.values() if column is not None and column.shape]
+    for rule, count in with_rows:
+        if rule.role == ACTION:
+            return int(count)
+    counts = Counter(count for rule, count in with_rows if rule.role != rules.METADATA)
+    if not counts:
+        raise FormatError(f"{where}: expected arrays with a row per timestep, found none")
+    return int(counts.most_common(1)[0][0])
