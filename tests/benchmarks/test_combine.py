@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from embedders.space import Statistics
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.pooled import Stats
-from embedders.trajectory.spectral import Dct
+from embedders import ArcDct, Dct, Statistics, Stats
 from wshard.errors import EmbedderError
 
 

@@ -11,7 +11,7 @@ import pytest
 from paths import ROOT
 
 from bridge.evaluation.metrics import leave_one_out
-from embedders.space import Statistics
+from embedders import Statistics
 
 FOLDER = ROOT / "benchmarks" / "retrieval"
 

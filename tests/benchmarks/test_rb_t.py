@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from embedders.space import Statistics
+from embedders import Statistics
 
 FOLDER = ROOT / "benchmarks" / "retrieval"
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog import Catalog, EpisodeRow, Page, Registered
+from catalog import EVERYTHING, Catalog, EpisodeRow, Not, Page, Registered
 from catalog.episodes.api import Episodes
-from catalog.filters.where import EVERYTHING, Not
 from catalog.query.api import Queries
 from catalog.testing.contract import CatalogContract
 from catalog.vectors.api import VectorLedger

@@ -23,11 +23,8 @@ from paths import ROOT
 
 from demo.record import Summary, record, record_all
 from demo.tasks import CLASSIC, METAWORLD, METAWORLD_TASKS, Job, plan
-from wshard.core.array_fields import DType
-from wshard.core.episode.file import load_wshard
-from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
+from wshard import ChannelDef, DType, Modality, WShardStreamWriter, load_wshard
 from wshard.errors import EpisodeError, MissingExtraError, RecordingExistsError
-from wshard.types import Modality
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ import pytest
 from paths import ROOT
 from web_app import PICTURES, running_app, signed_in, watched_page
 
-from bridge import open_archive
+from wshard import open_archive
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wshard
-from wshard.types import DType
+from wshard import DType
 
 CLASSES = (
     *("Catalog", "Channel", "ChannelDef", "Episode", "EpisodeAddress", "EpisodeFile", "EpisodeRef", "Hits"),

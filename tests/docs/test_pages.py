@@ -15,14 +15,11 @@ import yaml
 from bridge_episodes import command
 from paths import ROOT
 
-from bridge import TrajectoryIngestor
 from bridge.cli.main import app
-from catalog import Catalog
 from catalog.testing.contract import make_record
-from embedders.windows import WindowPlan
-from wshard import Channel, Episode, errors, save_wshard
+from embedders import WindowPlan
+from wshard import Catalog, Channel, Episode, Thresholds, TrajectoryIngestor, errors, save_wshard
 from wshard.core.quality.checks import CHECKS
-from wshard.core.quality.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from pathlib import Path

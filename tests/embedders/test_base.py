@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.base import unit_rows, validate_windows
-from embedders.space import Statistics
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.pooled import Mean, PooledCallable
-from embedders.trajectory.spectral import Dct
+from embedders import ArcDct, Dct, Mean, PooledCallable, Statistics, unit_rows, validate_windows
 from wshard.errors import EmbedderError
 
 

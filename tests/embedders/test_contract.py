@@ -7,12 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from embedders.image.frames import Frames
+from embedders import ArcDct, Blocks, Dct, Frames, Mean, PooledCallable, Stats
 from embedders.testing import EmbedderContract
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.pooled import Mean, PooledCallable, Stats
-from embedders.trajectory.spectral import Dct
 from embedders.window_batches import Cuts
 from wshard.errors import EmbedderError
 

@@ -8,12 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from embedders.space import Statistics
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.pooled import Mean, PooledCallable, Stats
+from embedders import ArcDct, Blocks, Dct, Mean, PooledCallable, Statistics, Stats
 from embedders.trajectory.resample import arc_resample, joined, resample
-from embedders.trajectory.spectral import Dct, dct_matrix
+from embedders.trajectory.spectral import dct_matrix
 
 LENGTHS = (1, 2, 3, 17, 64, 65, 200)
 

@@ -6,13 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedders import BOTH, ArcDct, Dct, Statistics
 from embedders.registry import default_embedder
-from embedders.space import Statistics
-from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.blocks import areas
 from embedders.trajectory.resample import joined
-from embedders.trajectory.spectral import Dct
-from embedders.windows import BOTH
 
 FROZEN = Statistics(1000, np.zeros(5), np.full(5, 0.7))
 

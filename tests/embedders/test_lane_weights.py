@@ -11,11 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.space import LaneSpec, Space, Statistics, check_same_space
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.pooled import Stats
-from embedders.trajectory.spectral import Dct
-from embedders.windows import WindowPlan
+from embedders import ArcDct, Dct, LaneSpec, Space, Statistics, Stats, WindowPlan, check_same_space
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 LANES = (LaneSpec("signal/state", (5,)), LaneSpec("action/ctrl", (2,)), LaneSpec("reward", ()))

@@ -9,13 +9,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from embedders.base import Embedder
-from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
-from embedders.space import LaneSpec, Space, Statistics
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.pooled import PooledCallable, Stats
-from embedders.windows import WindowPlan
+from embedders import (
+    DEFAULT_EMBEDDER,
+    EMBEDDERS,
+    ArcDct,
+    Blocks,
+    Embedder,
+    LaneSpec,
+    PooledCallable,
+    Space,
+    Statistics,
+    Stats,
+    WindowPlan,
+    as_embedder,
+    embedder_of,
+    make_embedder,
+)
 from wshard.errors import EmbedderError, MissingExtraError, SpaceMismatchError, UnknownEmbedderError
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.space import LaneSpec, Space, Statistics, check_same_space
-from embedders.windows import SCALES, WindowPlan
+from embedders import LaneSpec, Space, Statistics, WindowPlan, check_same_space
+from embedders.windows import SCALES
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.space import Statistics
+from embedders import Moments, Statistics, drift, merge
 from embedders.standardise import standardise
-from embedders.statistics import Moments, drift, measure_moments, merge, merge_spreads, spreads_of, statistics
+from embedders.statistics import measure_moments, merge_spreads, spreads_of, statistics
 from wshard.errors import EmbedderError
 
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from wshard import Channel, Episode, TimebaseSpec
-from wshard.formats.base import open_sink
+from wshard import Channel, Episode, TimebaseSpec, open_sink
 from wshard.formats.open import open_location
 from wshard.testing import make_episode
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from wshard import Channel, Episode
-from wshard.formats.base import open_sink
+from wshard import Channel, Episode, open_sink
 from wshard.formats.minari.source import MinariSource
 from wshard.media import ImageFrames, encode_image
 

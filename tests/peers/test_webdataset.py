@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from wshard.core.episode.file import save_wshard
+from wshard import save_wshard
 from wshard.testing import make_episode
 from wshard.webdataset import ShardifyOptions, shardify
 

@@ -13,8 +13,9 @@ from random import Random
 
 import pytest
 
-from catalog import Among, Catalog
+from catalog import Among
 from catalog.testing.records import make_record
+from wshard import Catalog
 from wshard.errors import CatalogError
 
 BATCH = 5

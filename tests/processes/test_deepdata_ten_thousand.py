@@ -18,19 +18,17 @@ import pytest
 from deepdata_live import LIVE, live, throttle
 from deepdata_process import Process
 
-from bridge.archive import Archive
-from bridge.index.base import Point
+from bridge import Point
 from bridge.index.deepdata.index import DeepDataIndex
 from bridge.index.deepdata.settings import Settings, read_settings
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.ingest.index_sync import IndexSync
 from bridge.testing.brute_force import make_space
 from bridge.testing.index_contract import top
-from catalog.catalog import Catalog
-from catalog.filters.where import EVERYTHING, build_where
+from catalog import EVERYTHING, EmbeddingRow, build_where
 from catalog.location import place_of
 from catalog.testing.records import make_record
-from catalog.vectors.records import EmbeddingRow
+from wshard import Archive, Catalog
 
 EPISODES, BATCH = (10_000, 500) if LIVE else (2_000, 100)
 DIM = 64

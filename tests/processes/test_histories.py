@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 from index_folders import home_of
 
-from bridge.archive import restore_archive
 from bridge.index.embedded.index import EmbeddedIndex
+from bridge.maintenance import restore_archive
 from bridge.testing.brute_force import DIM, Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
 from catalog.maintenance.backup import back_up, restore
+from wshard import Catalog
 from wshard.errors import EntryNotFoundError
 
 if TYPE_CHECKING:

@@ -26,12 +26,11 @@ from bridge_episodes import (
     vectors_of,
 )
 
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
 from bridge.support import batches
 from bridge.support.blas_threads import blas_threads
 from bridge.support.workers import interrupts_held, workers
-from embedders.space import WindowPlan
+from embedders import WindowPlan
+from wshard import TrajectoryIngestor, TrajectoryRetriever
 from wshard.errors import IngestError
 
 EPISODES = 40  # more than two transactions of a child

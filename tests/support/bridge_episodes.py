@@ -12,17 +12,13 @@ from pathlib import Path
 import numpy as np
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive
 from bridge.cli.main import app
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice, families
 from catalog.location import place_of
-from embedders.registry import embedder_of
-from embedders.space import Space, WindowPlan
-from wshard.core.episode.file import load_wshard, save_wshard
-from wshard.types import Channel, Episode
+from embedders import Space, WindowPlan, embedder_of
+from wshard import Channel, Episode, TrajectoryIngestor, load_wshard, open_archive, save_wshard
 
 CHANNELS = 4
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event
 
-from catalog import Among, Catalog, CheckFinding, CheckResult, Compare, EmbeddingRow, build_where
+from catalog import Among, CheckFinding, CheckResult, Compare, EmbeddingRow, build_where
 from catalog.database import schema
 from catalog.testing.records import make_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from wshard import Catalog
 
 
 class Watch:

@@ -17,8 +17,8 @@ import pytest
 from sqlalchemy import create_engine, delete, insert
 from sqlalchemy.pool import NullPool
 
-from catalog import Catalog
 from catalog.database.schema import archive, metadata, root
+from wshard import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

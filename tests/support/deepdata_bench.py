@@ -15,7 +15,7 @@ from bridge.index.deepdata.index import DeepDataIndex
 from bridge.index.deepdata.settings import Settings
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
+from wshard import Catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

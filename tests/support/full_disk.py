@@ -31,24 +31,30 @@ import numpy as np
 import typer.testing
 from bridge_episodes import command, copies, episode, ingest, opened_archive, save, vectors_of
 from ways_to_write import TRAINING_WAYS, Way, nothing
-from wshard.dreamer import load_dreamer
 
-from bridge.archive import restore_archive
-from catalog import Catalog, EmbeddingRow
+from bridge.maintenance import restore_archive
+from catalog import EmbeddingRow
 from catalog.testing.records import make_record
-from wshard.core.array_fields import DType
-from wshard.core.chunks.reader import ChunkedEpisodeReader
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.stream_writer import ShardStreamWriter
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import load_wshard, save_wshard
-from wshard.core.recording.recover import discard, recover
-from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
-from wshard.core.repair.repair import repair_file as repair
-from wshard.errors import WShardError
+from wshard import (
+    Catalog,
+    ChannelDef,
+    ChunkedEpisodeReader,
+    ChunkedEpisodeWriter,
+    DType,
+    ShardReader,
+    ShardStreamWriter,
+    ShardWriter,
+    WShardError,
+    WShardStreamWriter,
+    convert,
+    discard,
+    load_dreamer,
+    load_wshard,
+    recover,
+    save_wshard,
+)
+from wshard import repair_file as repair
 from wshard.testing import make_episode
-from wshard.training.conversion.single import convert
 
 PAGE = 4096
 STEPS = 400

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from wshard.types import Channel, Episode, TimebaseSpec
+from wshard import Channel, Episode, TimebaseSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from bridge.index.embedded import disk_copy
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from embedders.space import Space
+    from embedders import Space
 
 
 def home_of(archive: Path, space: Space) -> Path:

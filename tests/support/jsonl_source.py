@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from wshard import Channel, Episode, EpisodeAddress, EpisodeReader, MemoryReader, TimebaseSpec
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.episode.memory_reader import MemoryReader
-from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader, Fingerprint
+from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError
 from wshard.testing import make_episode
-from wshard.types import Channel, Episode, TimebaseSpec
 
 if TYPE_CHECKING:
     import os

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.core.array_fields import DType
+from wshard import Channel, DType, Episode, EpisodeAddress, MemoryReader, TimebaseSpec
 from wshard.core.episode.info import EpisodeInfo
 from wshard.core.episode.lanes import DONE, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS
-from wshard.core.episode.memory_reader import MemoryReader
-from wshard.core.episode.protocol import EpisodeAddress
-from wshard.types import Channel, Episode, TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,11 +6,9 @@ import numpy as np
 from typer.testing import CliRunner
 
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.moments.overlap import overlap
-from embedders.trajectory.arc import ArcDct
-from embedders.windows import WindowPlan
-from wshard import Channel, Episode, save_wshard
+from embedders import ArcDct, WindowPlan
+from wshard import Channel, Episode, TrajectoryIngestor, save_wshard
 
 PLAN = WindowPlan(scales=(12, 18, 27, 40))
 ACTS = ("reach", "turn", "press", "lift")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from wshard.core.array_fields import DType
-from wshard.types import Channel
+from wshard import Channel, DType
 
 
 def lane_rows(names, dtypes, shapes):

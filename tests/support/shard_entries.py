@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
+from wshard import ShardReader, ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wshard.types import Channel, Episode
+from wshard import Channel, Episode
 
 COLLECTIONS = {
     "robomimic": "a.hdf5",

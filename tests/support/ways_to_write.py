@@ -13,7 +13,7 @@ import h5py  # noqa: F401
 import lance  # noqa: F401
 import numpy as np
 
-from wshard.core.episode.file import save_wshard
+from wshard import save_wshard
 from wshard.data import EPISODE_DATA_KEY, convert, get_format, load_dataset, merge
 from wshard.errors import MissingFileError
 from wshard.shardpack import ShardLimits, ShardPackSet, ShardPackWriter, pack_sources, unpack_shardpack

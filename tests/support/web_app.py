@@ -17,14 +17,21 @@ import pytest
 import uvicorn
 from starlette.routing import Route
 
-from bridge import TrajectoryIngestor
 from bridge.web.accounts import Account, SignIns, allowed_hosts
 from bridge.web.application import AppOptions, are_pages_built, make_app
 from bridge.web.guard import Rules
 from bridge.web.served import ServedArchive
 from bridge.web.server import listen
-from wshard import Channel, Episode, Residual, TimebaseSpec, save_wshard
-from wshard.core.episode.residual import compute_sign2nd_diff_multidim, pack_multidim_residual_bits
+from wshard import (
+    Channel,
+    Episode,
+    Residual,
+    TimebaseSpec,
+    TrajectoryIngestor,
+    compute_sign2nd_diff_multidim,
+    pack_multidim_residual_bits,
+    save_wshard,
+)
 from wshard.core.episode.step_texts import add_texts
 
 if TYPE_CHECKING:

@@ -6,13 +6,11 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import open_wshard, save_wshard
+from wshard import ShardReader, ShardWriter, open_wshard, save_wshard
 
 if TYPE_CHECKING:
+    from wshard import Episode
     from wshard.core.container.codec_plan import Compression
-    from wshard.types import Episode
 
 
 def saved(ep: Episode, compression: Compression = "none") -> bytes:

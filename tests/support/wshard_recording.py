@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from wshard.core.array_fields import DType
-from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
+from wshard import ChannelDef, DType, WShardStreamWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

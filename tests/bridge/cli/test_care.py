@@ -17,13 +17,12 @@ from paths import ROOT
 from typer.testing import CliRunner
 
 import bridge.cli.ingest
-from bridge.archive import restore_archive
+from bridge import IngestReport
 from bridge.cli.main import app
 from bridge.episodes.read import Failure
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.ingest.report import IngestReport
-from bridge.search.retriever import TrajectoryRetriever
+from bridge.maintenance import restore_archive
 from catalog.location import archive_named
+from wshard import TrajectoryIngestor, TrajectoryRetriever
 from wshard.errors import CatalogExistsError, CatalogNotFoundError, SourceNotFoundError
 
 

@@ -15,16 +15,20 @@ import typer
 from jsonl_source import announce, write_lines
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive
 from bridge.cli.convert import convert, formats
-from bridge.ingest.ingestor import TrajectoryIngestor
-from wshard.core.episode.file import load_wshard, save_wshard
-from wshard.errors import FormatError
-from wshard.formats.base import open_sink, open_source
+from wshard import (
+    Format,
+    FormatError,
+    TrajectoryIngestor,
+    load,
+    load_wshard,
+    open_archive,
+    open_sink,
+    open_source,
+    save_wshard,
+)
 from wshard.formats.table import FORMATS
 from wshard.testing import assert_same_episode, make_episode
-from wshard.training.conversion.single import load
-from wshard.types import Format
 
 app = typer.Typer()
 for verb in (convert, formats):

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from bridge.cli.main import app
 from bridge.cli.output import print_files
-from catalog import Catalog
 from catalog.cli.common import print_table
 from catalog.testing.contract import make_record
+from wshard import Catalog
 from wshard.cli.common import print_json
 
 

@@ -15,9 +15,9 @@ from rich.cells import cell_len
 from terminal import on_a_terminal
 
 import bridge.cli.main
-from catalog import Catalog
 from catalog.location import archive_named
 from catalog.testing.contract import make_record
+from wshard import Catalog
 from wshard.testing import make_episode
 
 NAME = "session-2026-03-01-recorded-in-the-morning"

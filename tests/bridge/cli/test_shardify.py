@@ -9,9 +9,8 @@ import typer
 from typer.testing import CliRunner
 from webdataset_tars import read_samples
 
-from bridge.archive import open_archive
 from bridge.cli.shardify import choose_tasks, shardify
-from bridge.ingest.ingestor import TrajectoryIngestor
+from wshard import TrajectoryIngestor, open_archive
 
 app = typer.Typer()
 app.command()(shardify)

@@ -13,27 +13,30 @@ from typer.testing import CliRunner
 
 from bridge.cli import curate
 from bridge.cli.main import app
-from bridge.curation import duplicates
+from bridge.curation import (
+    duplicates,
+    find_duplicates,
+    find_leaks,
+    find_mislabeled,
+    find_pieces,
+    find_shared,
+    select_subset,
+    train_probe,
+)
 from bridge.curation.archive_vectors import (
     choose_space,
     find_whole_spaces,
     group_by_space,
     read_chosen_vectors,
 )
-from bridge.curation.duplicates import find_duplicates, find_leaks, group_episodes
+from bridge.curation.duplicates import group_episodes
 from bridge.curation.outliers import score_outliers
-from bridge.curation.probe import train_probe
-from bridge.curation.shared_pieces import find_pieces, find_shared
-from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
-from bridge.evaluation import compare
-from bridge.evaluation.compare import evaluate_label, evaluate_search
+from bridge.evaluation import compare, evaluate_label, evaluate_search
 from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
-from bridge.results import EpisodeRef, make_ref
-from bridge.search.retriever import TrajectoryRetriever
+from bridge.results import make_ref
 from bridge.support import progress
-from embedders.trajectory.blocks import Blocks
-from embedders.windows import WindowPlan
-from wshard import open_wshard
+from embedders import Blocks, WindowPlan
+from wshard import EpisodeRef, TrajectoryRetriever, find_outliers, open_wshard, weigh
 from wshard.errors import FilterError, QueryError
 
 TASKS, EACH = 4, 8

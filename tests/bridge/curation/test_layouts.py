@@ -7,11 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from bridge import TrajectoryIngestor
-from bridge.archive import open_archive
 from bridge.curation import layouts, project_episodes
 from bridge.curation.projection import find_projection
-from wshard import Channel, Episode, save_wshard
+from wshard import Channel, Episode, TrajectoryIngestor, open_archive, save_wshard
 from wshard.errors import MissingExtraError, QueryError
 
 STEPS = 40

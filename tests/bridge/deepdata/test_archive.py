@@ -14,8 +14,7 @@ from deepdata_fake import Fake
 from deepdata_process import Process
 from deepdata_replay import serving
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard import save_wshard
+from wshard import TrajectoryIngestor, TrajectoryRetriever, save_wshard
 from wshard.errors import IndexAccessError, IndexUnreachableError, IndexWarning, UnknownIndexError
 from wshard.testing import make_episode
 

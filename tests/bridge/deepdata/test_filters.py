@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.index.deepdata.filters import compile_where, metadata
-from catalog.catalog import Catalog
-from catalog.filters.evaluate import matches
-from catalog.filters.where import EVERYTHING, Compare, build_where
+from catalog import EVERYTHING, Compare, build_where, matches
 from catalog.testing.contract import record_lists, wheres
+from wshard import Catalog
 
 
 def single(filters):

@@ -11,11 +11,10 @@ from deepdata_fake import Fake
 from deepdata_replay import serving
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.maintenance.fsck import check_archive as check
-from bridge.maintenance.fsck import repair_archive as repair
+from wshard import TrajectoryIngestor, open_archive
+from wshard import check_archive as check
+from wshard import repair_archive as repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from deepdata_bench import bench
 from bridge.index.deepdata.near import Near
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.filters.where import EVERYTHING, build_where
+from catalog import EVERYTHING, build_where
 
 
 @pytest.mark.parametrize("dim", [6, 64, 256])

@@ -15,7 +15,7 @@ from deepdata_bench import Deaf, bench, filled, spy
 from bridge.index.deepdata.rate_limit import Throttle
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.filters.where import EVERYTHING, build_where
+from catalog import EVERYTHING, build_where
 from wshard.errors import (
     IndexAccessError,
     IndexUnreachableError,

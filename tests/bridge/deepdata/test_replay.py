@@ -14,7 +14,7 @@ from bridge.index.deepdata.filters import LIVE, compile_where
 from bridge.index.deepdata.http import Call, Wire
 from bridge.index.deepdata.messages import Ask, Document, read_ids, schema
 from bridge.index.deepdata.settings import Settings
-from catalog.filters.where import Compare, build_where
+from catalog import Compare, build_where
 from catalog.testing.contract import wheres
 from wshard.errors import (
     IndexAccessError,

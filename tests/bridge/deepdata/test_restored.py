@@ -13,8 +13,8 @@ from deepdata_replay import serving
 
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
 from catalog.maintenance.backup import back_up, restore
+from wshard import Catalog
 from wshard.errors import VectorsDamagedError
 
 __all__ = ["filled"]

@@ -11,14 +11,14 @@ from deepdata_fake import Fake
 from deepdata_process import Process
 from deepdata_replay import serving
 
-from bridge.index.base import Request
+from bridge import Request
 from bridge.index.deepdata import search
 from bridge.index.deepdata.http import Call, Wire
 from bridge.index.deepdata.settings import Settings
 from bridge.testing.brute_force import DIM, unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
-from catalog.filters.where import Compare, build_where
+from catalog import Compare, build_where
+from wshard import Catalog
 
 __all__ = ["filled"]
 

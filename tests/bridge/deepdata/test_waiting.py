@@ -13,7 +13,6 @@ from deepdata_bench import filled
 from deepdata_fake import Fake
 from deepdata_replay import serving
 
-from bridge import TrajectoryRetriever
 from bridge.index.deepdata.api_versions import connect
 from bridge.index.deepdata.http import Call, Wire
 from bridge.index.deepdata.index import DeepDataIndex
@@ -21,7 +20,7 @@ from bridge.index.deepdata.rate_limit import Throttle
 from bridge.index.deepdata.settings import Settings
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.index_contract import top
-from wshard import save_wshard
+from wshard import TrajectoryRetriever, save_wshard
 from wshard.errors import IndexUnreachableError
 from wshard.testing import make_episode
 

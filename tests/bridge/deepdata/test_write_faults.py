@@ -13,16 +13,14 @@ from deepdata_bench import Bench, Deaf, filled, spy
 from deepdata_fake import Fake
 from deepdata_replay import serving
 
-from bridge.archive import Archive
 from bridge.maintenance import indexes
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
-from catalog.filters.where import build_where
+from catalog import Among, build_where
 from catalog.location import place_of
 from catalog.testing.contract import make_record
-from catalog.vectors.records import Among
-from embedders.space import Statistics
+from embedders import Statistics
+from wshard import Archive, Catalog
 from wshard.errors import (
     IndexDamagedError,
     IndexUnreachableError,

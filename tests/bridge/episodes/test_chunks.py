@@ -14,22 +14,18 @@ import pytest
 from bridge_episodes import counts, episode, episodes_by_path, ingest, opened_archive, save, vectors_of
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive
+from bridge import IngestReport, check_episodes
 from bridge.cli.main import app
 from bridge.episodes.read import Failure
 from bridge.ingest import watch as watching
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.ingest.report import IngestReport
-from bridge.maintenance.fsck import check_archive as check
-from bridge.maintenance.fsck import repair_archive as repair
 from bridge.maintenance.health import examine
-from bridge.quality.check import check_episodes
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.windows import WindowPlan
+from embedders import WindowPlan
+from wshard import ChunkedEpisodeWriter, FormatError, TrajectoryIngestor, TrajectoryRetriever, open_archive
+from wshard import check_archive as check
+from wshard import repair_archive as repair
 from wshard.core.chunks.manifest import read_manifest, write_manifest
 from wshard.core.chunks.split import cut
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.errors import EntryNotFoundError, FormatError, IngestError, StaleEpisodeError
+from wshard.errors import EntryNotFoundError, IngestError, StaleEpisodeError
 from wshard.testing import assert_same_episode
 
 PLAN = WindowPlan(10, 5)

@@ -7,10 +7,8 @@ import pytest
 from bridge_episodes import episode, save
 from world_model_sets import make_columns, write_hdf5
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
-from catalog.curation.selection import Pick
-from catalog.filters.where import EVERYTHING, Compare
-from wshard.core.episode.file import save_wshard
+from catalog import EVERYTHING, Compare, Pick
+from wshard import TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
 from wshard.data import ClipLoader, ClipSampler, GoalDataset
 from wshard.errors import (
     DatasetError,

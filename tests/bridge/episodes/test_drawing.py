@@ -15,12 +15,12 @@ from PIL import Image
 from typer.testing import CliRunner
 from web_app import make_archive
 
-from bridge import TrajectoryRetriever, open_archive
 from bridge.cli.main import app
 from bridge.episodes.drawing import Course, Sketch, draw_html, draw_png, draw_svg, draw_text, read_sketch
 from bridge.episodes.pictures import encode_picture, picture_axes
 from bridge.episodes.series import read_series, thin_rows
 from bridge.results import make_ref, sketch_hit
+from wshard import TrajectoryRetriever, open_archive
 from wshard.errors import MissingFileError, QueryError
 
 

@@ -8,12 +8,8 @@ from bridge_episodes import episode
 from typer.testing import CliRunner
 
 from bridge.cli.main import app
-from bridge.search.retriever import TrajectoryRetriever
-from catalog.catalog import Catalog
-from wshard.core.episode.file import load_wshard, save_wshard
-from wshard.core.media.frames import ImageFrames
-from wshard.core.media.video_frames import VideoFrames
-from wshard.types import Channel
+from wshard import Catalog, Channel, TrajectoryRetriever, load_wshard, save_wshard
+from wshard.media import ImageFrames, VideoFrames
 
 
 def run(*arguments: object) -> str:

@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 from bridge_episodes import vectors_of
 
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
-from catalog.catalog import Catalog
+from embedders import BOTH, Frames, Space, WindowPlan
 from embedders.image import frames
-from embedders.image.frames import Frames, shrink
-from embedders.space import Space
-from embedders.windows import BOTH, WindowPlan
-from wshard import Channel, load_wshard, save_wshard
+from embedders.image.frames import shrink
+from wshard import Catalog, Channel, TrajectoryIngestor, TrajectoryRetriever, load_wshard, save_wshard
 from wshard.errors import ChecksumError, NoLaneError, QueryError
 from wshard.testing import make_episode
 

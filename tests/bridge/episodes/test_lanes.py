@@ -11,16 +11,22 @@ import numpy as np
 import pytest
 from bridge_episodes import command, spaces_of
 
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.query.fit import cut
-from bridge.search.retriever import TrajectoryRetriever
 from bridge.spaces.identity import describe
-from catalog.catalog import Catalog
-from embedders.space import Space
-from embedders.trajectory.blocks import Blocks
-from wshard import LATENT_ACTION_CHANNEL, Channel, Episode, load_wshard, save_wshard, set_latent_actions
+from embedders import Blocks, Space
+from wshard import (
+    LATENT_ACTION_CHANNEL,
+    Catalog,
+    Channel,
+    Episode,
+    TimebaseSpec,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    load_wshard,
+    save_wshard,
+    set_latent_actions,
+)
 from wshard.errors import EmbedderError, NoLaneError, NotEmbeddedWarning, QueryError
-from wshard.types import TimebaseSpec
 
 STEPS = 40
 

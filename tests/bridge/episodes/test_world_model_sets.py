@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from world_model_sets import SETS, make_columns, write_hdf5, write_lance, write_lance_video
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard.formats.base import open_source
+from wshard import TrajectoryIngestor, TrajectoryRetriever, open_source
 
 
 @pytest.mark.parametrize("name", SETS)

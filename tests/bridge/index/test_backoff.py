@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from bridge.index.base import Point, Request
+from bridge import Point, Request
 from bridge.index.embedded import lists_file
 from bridge.index.embedded.inverted_lists import Backoff, SearchCopy
 from bridge.index.embedded.kmeans import cluster
@@ -16,7 +16,7 @@ from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
 from bridge.index.metric import COSINE, DOT, L2
 from bridge.support.blas_threads import blas_threads, one_blas_thread
-from catalog.filters.where import EVERYTHING
+from catalog import EVERYTHING
 
 ASKED = Request(5, EVERYTHING, distinct=False)
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bridge.index.base import Answer, Match, Point, VectorIndex
+from bridge import Answer, Match, Point, VectorIndex
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.index.stored_rows import StoredRows
 from bridge.testing.index_contract import IndexContract
-from catalog.filters.where import EVERYTHING, all_of, comparisons, parts_of
+from catalog import EVERYTHING, all_of
+from catalog.filters.where import comparisons, parts_of
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from index_folders import home_of
 
-from bridge.index.base import Point, Request
+from bridge import Point, Request
 from bridge.index.derived_numbers import LEDGER_FILE
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.index import EmbeddedIndex
@@ -24,10 +24,9 @@ from bridge.index.embedded.snapshot import CopyRule
 from bridge.index.registry import open_index
 from bridge.testing.brute_force import DIM, Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
-from catalog.filters.where import EVERYTHING, build_where
-from catalog.vectors.records import Among
-from embedders.space import Statistics
+from catalog import EVERYTHING, Among, build_where
+from embedders import Statistics
+from wshard import Catalog
 from wshard.errors import SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 PRELUDE = """

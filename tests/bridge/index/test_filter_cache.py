@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bridge.index import filter_cache
 from bridge.index.filter_cache import FilterCache
-from catalog.catalog import Catalog
-from catalog.filters.where import EVERYTHING, build_where
+from catalog import EVERYTHING, build_where
 from catalog.testing.contract import make_record
+from wshard import Catalog
 
 
 def test_a_filter_is_evaluated_once_per_clock(tmp_path):

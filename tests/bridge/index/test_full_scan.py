@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from index_folders import home_of
 
-from bridge.index.base import Point, Request
+from bridge import Point, Request
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.index.embedded.inverted_lists import SearchCopy
@@ -18,8 +18,8 @@ from bridge.index.embedded.segment import Segment
 from bridge.index.metric import METRICS, score
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
-from catalog.filters.where import EVERYTHING
+from catalog import EVERYTHING
+from wshard import Catalog
 
 
 def clusters(rng, count, dim):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from index_folders import home_of
 
-from bridge.index.base import Point, Request
+from bridge import Point, Request
 from bridge.index.embedded import disk_copy, lists_file
 from bridge.index.embedded.checksums import Checksums
 from bridge.index.embedded.index import EmbeddedIndex
@@ -27,8 +27,8 @@ from bridge.index.embedded.segment import Segment
 from bridge.index.metric import COSINE
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import IndexContract, check, top
-from catalog.catalog import Catalog
-from catalog.filters.where import EVERYTHING, build_where
+from catalog import EVERYTHING, build_where
+from wshard import Catalog
 from wshard.core.container.layout import checksum
 from wshard.errors import ChecksumError, VectorIndexError
 

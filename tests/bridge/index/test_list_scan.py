@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.index.base import Point, Request
+from bridge import Point, Request
 from bridge.index.embedded import lists_file
 from bridge.index.embedded.candidates import SearchTarget
 from bridge.index.embedded.inverted_lists import SearchCopy
@@ -23,7 +23,7 @@ from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
 from bridge.index.embedded.sketches import bound_rounding
 from bridge.index.metric import COSINE
-from catalog.filters.where import EVERYTHING
+from catalog import EVERYTHING
 from wshard.errors import ChecksumError
 
 

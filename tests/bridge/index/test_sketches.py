@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.index.base import Point
+from bridge import Point
 from bridge.index.embedded.candidates import SearchTarget, Shortlist
 from bridge.index.embedded.segment import Segment
 from bridge.index.embedded.sketches import (

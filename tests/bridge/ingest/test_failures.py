@@ -29,27 +29,24 @@ from typer.testing import CliRunner
 import bridge.episodes.open
 import bridge.episodes.read
 import bridge.support.batches
+from bridge import check_episodes
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.quality.check import check_episodes
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.trajectory.pooled import PooledCallable
-from wshard.core.array_fields import DType
+from embedders import PooledCallable
+from wshard import (
+    Channel,
+    DType,
+    EpisodeAddress,
+    FormatError,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    open_wshard,
+    save_wshard,
+)
 from wshard.core.container.codec_plan import CodecPlan
 from wshard.core.episode.encode import describe
-from wshard.core.episode.file import open_wshard, save_wshard
-from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.episode.store import store
-from wshard.errors import (
-    FormatError,
-    HeaderError,
-    IngestError,
-    NoLaneError,
-    NotEmbeddedWarning,
-    SourceNotFoundError,
-)
+from wshard.errors import HeaderError, IngestError, NoLaneError, NotEmbeddedWarning, SourceNotFoundError
 from wshard.testing import make_episode
-from wshard.types import Channel
 
 
 @pytest.fixture

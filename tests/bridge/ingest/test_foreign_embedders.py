@@ -10,11 +10,10 @@ from bridge_episodes import episode, ingest, save
 from typer.testing import CliRunner
 
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
 from bridge.testing.brute_force import make_space
+from embedders import PooledCallable
 from embedders.base import dim_of, embed_by
-from embedders.trajectory.pooled import PooledCallable
+from wshard import TrajectoryIngestor, TrajectoryRetriever
 from wshard.errors import EmbedderError, IngestError
 
 

@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bridge.archive import open_archive
-from bridge.maintenance.fsck import check_archive as check
-from bridge.search.retriever import TrajectoryRetriever
 from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
+from wshard import Channel, TrajectoryRetriever, open_archive
+from wshard import check_archive as check
 from wshard.errors import QueryError
-from wshard.types import Channel
 
 NAN = float("nan")
 

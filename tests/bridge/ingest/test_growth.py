@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 from bridge_episodes import assert_complete, episode, ingest, opened_archive, save, spaces_of
 
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import DRIFT_LIMIT, Choice, archive_statistics, families
-from embedders.space import Space, WindowPlan
-from embedders.statistics import drift
-from embedders.trajectory.arc import ArcDct
-from wshard.core.episode.file import load_wshard
-from wshard.types import Channel
+from embedders import ArcDct, Space, WindowPlan, drift
+from wshard import Channel, TrajectoryIngestor, load_wshard
 
 TASKS, EACH = 6, 16
 

@@ -29,11 +29,8 @@ import bridge.ingest.fill
 import bridge.ingest.ingestor
 import bridge.support.batches
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.space import WindowPlan
-from embedders.trajectory.pooled import PooledCallable
-from wshard.core.episode.file import open_wshard, save_wshard
+from embedders import PooledCallable, WindowPlan
+from wshard import Channel, TimebaseSpec, TrajectoryIngestor, TrajectoryRetriever, open_wshard, save_wshard
 from wshard.errors import (
     EmbedderError,
     IngestError,
@@ -41,7 +38,6 @@ from wshard.errors import (
     UnknownEmbedderError,
 )
 from wshard.testing import make_episode
-from wshard.types import Channel, TimebaseSpec
 
 
 @pytest.fixture

@@ -16,23 +16,26 @@ import pytest
 from bridge_episodes import command
 from jsonl_source import announce, line_of, some_episodes, write_lines
 
-from bridge.archive import open_archive
+from bridge import check_episodes
 from bridge.ingest import register
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.maintenance import fsck
-from bridge.quality.check import check_episodes
-from bridge.results import EpisodeRef
-from bridge.search.retriever import TrajectoryRetriever
-from wshard.core.episode.file import save_wshard
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard import (
+    EpisodeAddress,
+    EpisodeRef,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    list_episodes,
+    open_archive,
+    open_episode,
+    save_wshard,
+)
 from wshard.errors import UnknownSchemeError
-from wshard.formats.open import list_episodes, open_episode
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wshard.types import Episode
+    from wshard import Episode
 
 
 class LocationContract(ABC):

@@ -11,16 +11,16 @@ import pytest
 from bridge_episodes import INGEST, assert_complete, copies, episode, ingest, save, spaces_of, start
 from typer.testing import CliRunner
 
-from bridge.archive import is_url, open_archive, restore_archive
+from bridge.archive import is_url
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.maintenance.fsck import check_archive as check
-from bridge.maintenance.fsck import repair_archive as repair
+from bridge.maintenance import restore_archive
 from bridge.search.ranking.block_weights import BlockWeights
 from bridge.search.ranking.query_vector import QueryVector
 from bridge.search.ranking.stored_vectors import StoredVectors
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.space import Space
+from embedders import Space
+from wshard import TrajectoryIngestor, TrajectoryRetriever, open_archive
+from wshard import check_archive as check
+from wshard import repair_archive as repair
 from wshard.errors import CatalogNotFoundError, CatalogUnreachableError
 
 COMMAND = """

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from jsonl_source import JsonlSource, announce, write_lines
 
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.maintenance import check_archive
-from bridge.search.retriever import TrajectoryRetriever
-from wshard import save_wshard
-from wshard.core.episode.protocol import EpisodeAddress, read_as
-from wshard.errors import ClosedError, EntryNotFoundError, FormatError, IngestError
+from wshard import (
+    EpisodeAddress,
+    FormatError,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    check_archive,
+    open_episode,
+    save_wshard,
+)
+from wshard.core.episode.protocol import read_as
+from wshard.errors import ClosedError, EntryNotFoundError, IngestError
 from wshard.formats.lane_map import encode_lane_map, parse_lane_map
-from wshard.formats.open import open_episode
 from wshard.testing import make_episode
 
 

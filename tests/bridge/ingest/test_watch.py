@@ -21,11 +21,9 @@ import pytest
 from bridge_episodes import assert_complete, command, episode, files, ingest, save
 from databases import SQLITE_FIRST
 
-from bridge.archive import open_archive
 from bridge.ingest import watch as watching
-from bridge.ingest.ingestor import TrajectoryIngestor
-from catalog import Catalog
 from catalog.location import place_of
+from wshard import Catalog, TrajectoryIngestor, open_archive
 from wshard.errors import CatalogNotFoundError, MissingExtraError, SourceNotFoundError
 
 PATIENCE = 30.0

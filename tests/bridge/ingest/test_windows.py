@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 from bridge_episodes import command, spaces_of
 
-from bridge.archive import open_archive
 from bridge.curation.archive_vectors import find_whole_spaces, find_window_spaces
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
 from catalog.vectors.api import VectorLedger
-from embedders.registry import DEFAULT_EMBEDDER, default_embedder
-from embedders.space import Space
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.blocks import Blocks
-from embedders.windows import BOTH, SCALES, WindowPlan
-from wshard import Channel, Episode, save_wshard
+from embedders import BOTH, DEFAULT_EMBEDDER, ArcDct, Blocks, Space, WindowPlan
+from embedders.registry import default_embedder
+from embedders.windows import SCALES
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
 from wshard.errors import QueryError, SpaceMismatchError
 
 MULTI = WindowPlan(scales=SCALES)

@@ -29,21 +29,25 @@ from topic_logs import robot_messages, write_ros2
 from typer.testing import CliRunner
 
 import bridge.ingest.ingestor
-from bridge.archive import open_archive
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.maintenance.findings import ADVICE
-from bridge.maintenance.fsck import check_archive as check
-from bridge.maintenance.fsck import repair_archive as repair
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.space import WindowPlan
-from wshard.core.container.reader import ShardReader
-from wshard.core.episode.file import save_wshard
-from wshard.core.episode.protocol import EpisodeAddress, read_as
-from wshard.core.recording.writer import WShardStreamWriter
+from embedders import WindowPlan
+from wshard import (
+    Channel,
+    Episode,
+    EpisodeAddress,
+    ShardReader,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    WShardStreamWriter,
+    open_archive,
+    save_wshard,
+)
+from wshard import check_archive as check
+from wshard import repair_archive as repair
+from wshard.core.episode.protocol import read_as
 from wshard.errors import CatalogWriteError, VectorsDamagedError
 from wshard.formats.lane_map import encode_lane_map
-from wshard.types import Channel, Episode
 
 REMEMBERED = "digest, count, checksum, vectors"
 HOURS_AGO = time.time() - 7200

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from bridge_episodes import command, episode, ingest, opened_archive, save, spaces_of
 
-from bridge.archive import open_archive
-from bridge.index.base import Request
+from bridge import Request
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.maintenance.health import examine, hubness
-from bridge.search.retriever import TrajectoryRetriever
-from catalog.filters.where import EVERYTHING
-from embedders.trajectory.blocks import Blocks
-from embedders.windows import WindowPlan
+from catalog import EVERYTHING
+from embedders import Blocks, WindowPlan
+from wshard import TrajectoryRetriever, open_archive
 
 
 def unit(rows):

@@ -8,17 +8,14 @@ import pytest
 from index_folders import home_of
 from typer.testing import CliRunner
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from bridge.archive import Archive
 from bridge.cli.main import app
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.maintenance import indexes
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
 from catalog.location import place_of
-from embedders.trajectory.blocks import Blocks
-from wshard import save_wshard
+from embedders import Blocks
+from wshard import Archive, Catalog, TrajectoryIngestor, TrajectoryRetriever, save_wshard
 from wshard.errors import EntryNotFoundError, QueryError, SpaceMismatchError
 from wshard.testing import make_episode
 

@@ -12,16 +12,15 @@ from bridge_episodes import assert_complete, copies, episode, files, ingest, ope
 from index_folders import home_of
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive, restore_archive
 from bridge.cli.main import app
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.maintenance.fsck import check_archive as fsck
-from bridge.maintenance.fsck import repair_archive as repair
-from bridge.search.retriever import TrajectoryRetriever
+from bridge.maintenance import restore_archive
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
-from catalog.catalog import Catalog
 from catalog.maintenance.backup import back_up, restore
+from wshard import Catalog, TrajectoryRetriever, open_archive
+from wshard import check_archive as fsck
+from wshard import repair_archive as repair
 from wshard.errors import VectorsDamagedError
 
 SPACE = make_space()

@@ -9,15 +9,13 @@ import sys
 import numpy as np
 import pytest
 
-from bridge.archive import open_archive
-from bridge.curation.duplicates import find_duplicates, group_episodes
-from bridge.curation.signals import find_outliers
+from bridge import IngestReport, check_episodes
+from bridge.curation import find_duplicates
+from bridge.curation.duplicates import group_episodes
 from bridge.episodes.read import Failure
-from bridge.evaluation.compare import evaluate_label
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.ingest.report import IngestReport, Replaced
-from bridge.maintenance import indexes
-from bridge.maintenance.findings import Finding
+from bridge.evaluation import evaluate_label
+from bridge.ingest.report import Replaced
+from bridge.maintenance import Finding, indexes
 from bridge.maintenance.health import examine
 from bridge.present.episodes import present_details, present_episode, present_ranking
 from bridge.present.findings import (
@@ -38,10 +36,17 @@ from bridge.present.reports import (
     present_ingest,
     present_space,
 )
-from bridge.quality.check import check_episodes
-from bridge.search.retriever import TrajectoryRetriever
-from wshard import Channel, DType, Episode, save_wshard
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard import (
+    Channel,
+    DType,
+    Episode,
+    EpisodeAddress,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    find_outliers,
+    open_archive,
+    save_wshard,
+)
 
 
 @pytest.fixture(scope="module")

@@ -19,17 +19,13 @@ import bridge.quality.check
 import bridge.quality.judge
 import bridge.support.batches
 import catalog.database.sqlite
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.quality.check import check_episodes
+from bridge import check_episodes
 from bridge.quality.judge import Checker
-from bridge.search.retriever import TrajectoryRetriever
 from catalog.curation.checks_api import CheckResults
-from wshard.core.episode.file import open_wshard, save_wshard
+from wshard import Channel, Episode, Thresholds, TrajectoryIngestor, TrajectoryRetriever, open_wshard, save_wshard
 from wshard.core.quality.baseline import MAX_EPISODES
 from wshard.core.quality.measure_vector import VERSION
-from wshard.core.quality.thresholds import Thresholds
 from wshard.errors import NotEmbeddedWarning
-from wshard.types import Channel, Episode
 
 COUNT = 12
 

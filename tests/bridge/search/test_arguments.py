@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from bridge_episodes import episode, episodes_by_path, files, ingest, save, spaces_of
 
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.query.options import MomentOptions, SearchOptions
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.windows import BOTH, SCALES, WindowPlan
+from embedders import BOTH, WindowPlan
+from embedders.windows import SCALES
+from wshard import TrajectoryIngestor, TrajectoryRetriever
 from wshard.errors import CatalogNotFoundError, EmbedderError, FilterError, HeaderError, IngestError, QueryError
 
 

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from bridge_episodes import spaces_of
 
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.ranking.block_weights import BlockWeights, measure_weights
-from bridge.search.retriever import TrajectoryRetriever
 from embedders.registry import default_embedder
-from wshard import Channel, Episode, save_wshard
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, save_wshard
 
 SIZES = (6, 4, 5)
 

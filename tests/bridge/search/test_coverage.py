@@ -7,14 +7,12 @@ import pytest
 from bridge_episodes import command, episode, ingest, save
 
 from bridge.answered import LeftOut
-from bridge.archive import open_archive
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.present.hits import present_hits
 from bridge.search.query.coverage import CoverageReader
-from bridge.search.retriever import TrajectoryRetriever
+from catalog import EVERYTHING
 from catalog.filters.parse import as_where
-from catalog.filters.where import EVERYTHING
-from embedders.space import Space
+from embedders import Space
+from wshard import TrajectoryIngestor, TrajectoryRetriever, open_archive
 from wshard.errors import QueryError
 
 

@@ -9,8 +9,7 @@ import pytest
 from plays import act, episode_of, labels, name_of, play, run, stored
 
 from bridge.search.moments.overlap import overlap
-from bridge.search.retriever import TrajectoryRetriever
-from wshard import Channel, Episode
+from wshard import Channel, Episode, TrajectoryRetriever
 from wshard.errors import QueryError
 
 

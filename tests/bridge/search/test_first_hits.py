@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 from bridge_episodes import spaces_of
 
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.ranking.first_hits import ALIGNED_SHARE, FIRST, measure_distances
-from bridge.search.retriever import TrajectoryRetriever
 from embedders.registry import default_embedder
-from wshard.core.episode.file import save_wshard
-from wshard.types import Channel, Episode
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, save_wshard
 
 COUNT = 16
 

@@ -11,11 +11,11 @@ from bridge_episodes import episode, ingest, save, spaces_of, vectors_of
 
 import bridge.episodes.open
 import bridge.search.ranking.fusion
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.query.fit import cut
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.registry import DEFAULT_EMBEDDER, default_embedder
-from embedders.windows import BOTH, SCALES, WindowPlan
+from embedders import BOTH, DEFAULT_EMBEDDER, WindowPlan
+from embedders.registry import default_embedder
+from embedders.windows import SCALES
+from wshard import TrajectoryIngestor, TrajectoryRetriever
 from wshard.errors import EmbedderError, QueryError
 
 EXACT = pytest.approx(1.0, abs=1e-6)

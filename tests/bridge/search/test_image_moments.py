@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.windows import WindowPlan
-from wshard import Channel, save_wshard
-from wshard.types import Episode
+from embedders import WindowPlan
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, save_wshard
 
 STEPS, HEIGHT, WIDTH = 90, 24, 32
 PLAN = WindowPlan(scales=(16, 24, 36))

@@ -14,19 +14,17 @@ from hypothesis import strategies as st
 from plays import PLAN, episode_of, labels, name_of, play, run, stored
 from typer.testing import CliRunner
 
+from bridge import without_overlaps
 from bridge.alignment import align, numpy_kernel
 from bridge.cli.main import app
-from bridge.results import EpisodeRef
 from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
 from bridge.search.moments.lane_rows import LaneRows, prepare_rows
 from bridge.search.moments.narrow import narrow
-from bridge.search.moments.overlap import MomentLimits, overlap, suppress, without_overlaps
+from bridge.search.moments.overlap import MomentLimits, overlap, suppress
 from bridge.search.moments.refine import Windows, refine
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.space import Statistics
-from embedders.windows import WindowPlan
-from wshard import Channel, Episode, load_wshard, save_wshard
+from embedders import Statistics, WindowPlan
+from wshard import Channel, Episode, EpisodeRef, TrajectoryRetriever, load_wshard, save_wshard
 from wshard.errors import EntryNotFoundError, QueryError, StaleEpisodeError, StepError
 
 

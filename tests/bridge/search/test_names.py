@@ -12,11 +12,9 @@ from bridge_episodes import episode, ingest, save
 from typer.testing import CliRunner
 
 from bridge import archive as archives
-from bridge.archive import open_archive
 from bridge.cli.main import app
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.windows import BOTH
-from wshard import save_wshard
+from embedders import BOTH
+from wshard import TrajectoryRetriever, open_archive, save_wshard
 from wshard.errors import EntryNotFoundError, MissingFileError, QueryError, StaleEpisodeError
 
 

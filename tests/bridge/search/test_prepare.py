@@ -11,8 +11,8 @@ from sqlalchemy import event
 
 from bridge.episodes.open import OpenLocations
 from bridge.search.query import examples, prepare
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.windows import BOTH
+from embedders import BOTH
+from wshard import TrajectoryRetriever
 from wshard.errors import QueryError
 
 

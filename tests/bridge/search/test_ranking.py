@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.index.base import Answer, Match, Request
+from bridge import Answer, Match, Request
 from bridge.index.stored_rows import StoredRows
 from bridge.search.query.options import SearchOptions
 from bridge.search.ranking.block_weights import BlockWeights
@@ -26,13 +26,9 @@ from bridge.search.ranking.scores import (
     reciprocal_ranks,
 )
 from bridge.testing.brute_force import make_space
-from catalog.filters.where import EVERYTHING
+from catalog import EVERYTHING
+from embedders import ArcDct, Blocks, Dct, LaneSpec, Mean, PooledCallable, Space, Statistics, Stats, WindowPlan
 from embedders.base import shares_of
-from embedders.space import LaneSpec, Space, Statistics, WindowPlan
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.blocks import Blocks
-from embedders.trajectory.pooled import Mean, PooledCallable, Stats
-from embedders.trajectory.spectral import Dct
 from wshard.errors import EmbedderError, QueryError
 
 COSINES = st.floats(-1, 1)

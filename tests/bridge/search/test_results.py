@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from bridge.answered import Answered
-from bridge.hits import Hits
-from bridge.results import EpisodeRef
+from wshard import EpisodeRef, Hits
 from wshard.errors import MissingExtraError
 
 KNOWN = {"env_id": "door", "length": 30, "total_reward": 1.5, "success": None, "tags": []}

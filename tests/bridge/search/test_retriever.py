@@ -15,14 +15,10 @@ from bridge_episodes import episode, ingest, opened_archive, save, spaces_of
 
 import bridge
 import catalog
-from bridge.archive import open_archive
-from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.query.fit import cut
-from bridge.search.retriever import TrajectoryRetriever
-from catalog.filters.where import Compare
-from embedders.space import Space, WindowPlan
-from wshard import deepdata_bridge
-from wshard.core.episode.file import load_wshard
+from catalog import Compare
+from embedders import Space, WindowPlan
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, deepdata_bridge, load_wshard, open_archive
 from wshard.errors import (
     CatalogNotFoundError,
     EntryNotFoundError,
@@ -32,7 +28,6 @@ from wshard.errors import (
     StaleEpisodeError,
 )
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, Episode
 
 EXACT = pytest.approx(1.0, abs=1e-6)
 

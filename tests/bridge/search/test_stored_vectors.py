@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of
 
-from bridge.archive import Archive
 from bridge.index.derived_numbers import FILE
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.search.ranking import stored_vectors
 from bridge.search.ranking.query_vector import QueryVector
 from bridge.search.ranking.stored_vectors import StoredVectors
-from bridge.search.retriever import TrajectoryRetriever
 from catalog.location import place_of
 from catalog.open import open_place
+from embedders import embedder_of
 from embedders.base import blocks_of
-from embedders.registry import embedder_of
+from wshard import Archive, TrajectoryRetriever
 
 
 @pytest.fixture

@@ -12,15 +12,13 @@ from bridge_episodes import counts, episode, files, ingest, opened_archive, rewr
 from sentence_folders import write_folder
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive
 from bridge.cli.main import app
-from bridge.evaluation.compare import evaluate_label, evaluate_search
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.maintenance.fsck import check_archive as check
-from bridge.maintenance.fsck import repair_archive as repair
+from bridge.evaluation import evaluate_label, evaluate_search
 from bridge.search.ranking.scores import reciprocal_ranks
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.windows import BOTH, WindowPlan
+from embedders import BOTH, WindowPlan
+from wshard import TrajectoryIngestor, TrajectoryRetriever, open_archive
+from wshard import check_archive as check
+from wshard import repair_archive as repair
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 TASKS = ("pick up the mug", "open the drawer", None, "wave at the door")

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from bridge_episodes import command, episode, ingest, opened_archive, save, spaces_of
 
-from bridge.evaluation.compare import evaluate_search
-from bridge.search.retriever import TrajectoryRetriever
+from bridge.evaluation import evaluate_search
+from wshard import Channel, TrajectoryRetriever
 from wshard.errors import EmbedderError, QueryError
-from wshard.types import Channel
 
 EXACT = pytest.approx(1.0, abs=1e-6)
 WINDOWS = ["whole", "multi:10,15,22"]

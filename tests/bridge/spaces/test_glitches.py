@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from bridge_episodes import save
 
-from bridge.archive import open_archive
-from bridge.curation.duplicates import find_duplicates, find_leaks
-from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.curation import find_duplicates, find_leaks
 from bridge.spaces import glitches
 from bridge.spaces.glitches import Usual
-from embedders.space import Space
-from embedders.windows import WindowPlan
-from wshard import Channel, Episode
+from embedders import Space, WindowPlan
+from wshard import Channel, Episode, TrajectoryIngestor, open_archive
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from bridge.spaces.identity import describe, describe_lanes
-from embedders.space import LaneSpec, Space
-from embedders.windows import WindowPlan
+from embedders import LaneSpec, Space, WindowPlan
 
 
 def space_of(count: int) -> Space:

@@ -9,9 +9,9 @@ import pytest
 from bridge_episodes import episode, ingest, save
 from threadpoolctl import OpenBLASController
 
-from bridge.search.retriever import TrajectoryRetriever
 from bridge.support.blas_threads import blas_threads, one_blas_thread
-from embedders.trajectory.pooled import PooledCallable
+from embedders import PooledCallable
+from wshard import TrajectoryRetriever
 
 
 def counts():

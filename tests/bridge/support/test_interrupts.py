@@ -3,7 +3,7 @@
 import pytest
 
 from bridge.episodes.read import Failure, attempt
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard import EpisodeAddress
 
 
 def read_with_cleanup(error: BaseException) -> None:

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from web_app import running_app, signed_in, watched_page, write_episodes
 
-from bridge import TrajectoryIngestor
+from wshard import TrajectoryIngestor
 
 
 @pytest.fixture(scope="session")

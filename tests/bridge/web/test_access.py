@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from web_app import PICTURES, find_violations, running_app, signed_in
 
-from bridge.archive import open_archive
 from bridge.web.accounts import Account, hash_token
+from wshard import open_archive
 
 PAGES = {
     "/?q=env:lift": ".spark >> nth=3",

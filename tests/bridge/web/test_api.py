@@ -18,14 +18,13 @@ from simplejpeg import decode_jpeg
 from typer.testing import CliRunner
 from web_app import make_archive, need_pages, running_app
 
-from bridge import TrajectoryIngestor
 from bridge.cli.main import app as commands
 from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.web.accounts import Account, hash_token
 from bridge.web.api import listing, scatter
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
-from wshard import open_wshard
+from wshard import TrajectoryIngestor, open_wshard
 
 HOSTILE = (
     "<script>alert(1)</script>",

@@ -10,7 +10,7 @@ import numpy as np
 from web_app import PICTURES
 
 from bridge.curation import layouts
-from catalog.records import CheckFinding
+from catalog import CheckFinding
 
 PAINTED = """canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height), c = copy.getContext('2d');
     c.drawImage(canvas, 0, 0);

@@ -110,7 +110,7 @@ def test_jpeg_lanes_go_out_as_they_are(page, app):
 
 def test_findings_are_drawn_where_they_are_and_lead_there(page, app):
     catalog = app.archive.catalog
-    from catalog.records import CheckFinding  # noqa: PLC0415
+    from catalog import CheckFinding  # noqa: PLC0415
 
     catalog.checks.flag(
         catalog.query.ids("episode:arm-07"), CheckFinding("spike", "signal/state[0]: timestep 40 lies apart")

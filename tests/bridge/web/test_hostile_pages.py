@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from web_app import running_app, signed_in
 
-from bridge import TrajectoryIngestor
-from catalog.curation.selection import Pick
-from wshard import Channel, Episode, TimebaseSpec, save_wshard
-from wshard.errors import FormatError
+from catalog import Pick
+from wshard import Channel, Episode, FormatError, TimebaseSpec, TrajectoryIngestor, save_wshard
 
 HOSTILE = "\"'><img src=x class=evil onerror=window.evil=1><script class=evil>window.evil=1</script>"
 BRIEF = "<b class=evil>"

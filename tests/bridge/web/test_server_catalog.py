@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 from web_app import need_pages, running_app, write_episodes
 
-from bridge import TrajectoryIngestor
 from bridge.web.accounts import hash_token, read_accounts
+from wshard import TrajectoryIngestor
 
 
 def test_a_catalog_on_a_server_is_served(server, tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ from web_app import make_archive, need_pages, running_app
 
 from bridge.web.accounts import Account, hash_token
 from bridge.web.undo import Change, Undos
-from catalog import Catalog
 from catalog.testing.records import make_record
+from wshard import Catalog
 from wshard.errors import CatalogBusyError, RequestError
 
 

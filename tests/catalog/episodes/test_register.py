@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, Spread, build_where
 from catalog.testing.contract import AWKWARD, LANES, make_record, record_lists
 from catalog.testing.records import SPREADS, pack
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard import EpisodeAddress
 from wshard.errors import EntryNotFoundError, FilterError, IngestError
 
 if TYPE_CHECKING:

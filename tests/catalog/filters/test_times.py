@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog import Catalog, F, parse_where, where_text
+from catalog import Catalog, F, matches, parse_where, where_text
 from catalog.curation.annotations_json import VERSION
-from catalog.filters.evaluate import matches
 from catalog.filters.times import bounds_of, normal_time, span_of
 from catalog.testing.contract import make_record
 from wshard.errors import FilterError

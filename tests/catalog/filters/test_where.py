@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from hypothesis import given
 
-from catalog import EVERYTHING, Catalog, Compare, EmbeddingRow, EpisodeRow, Facts, Where, build_where, matches
+from catalog import (
+    EVERYTHING,
+    Catalog,
+    CheckFinding,
+    Compare,
+    EmbeddingRow,
+    EpisodeRow,
+    Facts,
+    Where,
+    build_where,
+    matches,
+)
 from catalog.filters.evaluate import read_field
 from catalog.filters.fields import field_of
-from catalog.records import CheckFinding
 from catalog.testing.contract import (
     AWKWARD,
     FIELD_NAMES,

@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from catalog import Catalog
+from catalog import FIELDS, Catalog, CheckFinding, Facts
 from catalog.curation.export_list import COLUMNS, encode_list
 from catalog.filters.evaluate import parts_of, read_field
-from catalog.filters.fields import FIELDS, field_of
+from catalog.filters.fields import field_of
 from catalog.query.columns import PLAIN
-from catalog.records import CheckFinding, Facts
 from catalog.testing.contract import make_record
 from wshard.errors import FilterError, MissingExtraError
 

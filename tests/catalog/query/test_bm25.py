@@ -8,11 +8,9 @@ from random import Random
 import pytest
 from sqlalchemy import event
 
-from catalog.catalog import Catalog
-from catalog.filters.where import Compare
+from catalog import Catalog, Compare, EmbeddingRow
 from catalog.full_text import words
 from catalog.testing.contract import make_record
-from catalog.vectors.records import EmbeddingRow
 from wshard.errors import FilterError
 
 TASKS = (

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog import Catalog, EmbeddingRow, EpisodeRow, Facts, matches
+from catalog import Catalog, EmbeddingRow, EpisodeRow, Facts, NumberSummary, matches
 from catalog.filters.evaluate import read_field
 from catalog.filters.fields import field_of
-from catalog.query.summary_records import NumberSummary
 from catalog.testing.contract import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_assets, make_record, wheres
 from catalog.values import comparable_number
 from wshard.errors import FilterError

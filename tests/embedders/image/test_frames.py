@@ -8,10 +8,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from embedders.image.frames import Frames, is_image, shrink
-from embedders.space import Statistics
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.spectral import Dct
+from embedders import ArcDct, Dct, Frames, Statistics
+from embedders.image.frames import is_image, shrink
 from embedders.window_batches import Cuts
 from wshard.errors import EmbedderError
 

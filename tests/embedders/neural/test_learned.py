@@ -9,12 +9,9 @@ import pytest
 from shard_entries import rewrite_entries
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
 from bridge.training.train_encoder import Lesson, train_embedder
-from embedders.base import unit_rows
+from embedders import Space, embedder_of, make_embedder, unit_rows
 from embedders.neural.learned import Learned
 from embedders.neural.temporal_encoder import (
     DILATIONS,
@@ -28,11 +25,9 @@ from embedders.neural.temporal_encoder import (
     save_encoder,
 )
 from embedders.neural.training import FEWEST, Training, mutual_neighbours, train
-from embedders.registry import embedder_of, make_embedder
-from embedders.space import Space
 from embedders.testing import EmbedderContract
 from embedders.trajectory.disturbances import disturb
-from wshard import load_wshard, save_wshard
+from wshard import TrajectoryIngestor, TrajectoryRetriever, load_wshard, open_archive, save_wshard
 from wshard.errors import EmbedderError, QueryError, UnknownEmbedderError
 from wshard.testing import make_episode
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from embedders.registry import make_embedder
+from embedders import make_embedder
 from wshard.errors import MissingExtraError
 
 

@@ -13,16 +13,21 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
-from embedders.base import Embedder, takes_frames
-from embedders.neural.torch_module import Pictures, TorchModule
-from embedders.registry import embedder_of, make_embedder
-from embedders.space import LaneSpec, Space, Statistics
+from embedders import (
+    Embedder,
+    LaneSpec,
+    Pictures,
+    Space,
+    Statistics,
+    TorchModule,
+    WindowPlan,
+    embedder_of,
+    make_embedder,
+)
+from embedders.base import takes_frames
 from embedders.testing import EmbedderContract
 from embedders.window_batches import Cuts
-from embedders.windows import WindowPlan
-from wshard import load_wshard, save_wshard
+from wshard import TrajectoryIngestor, TrajectoryRetriever, load_wshard, save_wshard
 from wshard.errors import EmbedderError, UnknownEmbedderError
 from wshard.testing import make_episode
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentence_folders import DIM, POSITIONS, WORDS, expected, weights, write_folder, write_network, write_tokenizer
 
-from embedders.space import Space
+from embedders import Space
 from embedders.testing import TextEncoderContract
 from embedders.text.base import TextEncoder, as_text_encoder, encode_by, text_space
 from embedders.text.sentence_transformer import Sentences

@@ -9,21 +9,15 @@ import pytest
 from shard_entries import rewrite_entries
 from typer.testing import CliRunner
 
-from bridge.archive import open_archive
 from bridge.cli.main import app
-from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.retriever import TrajectoryRetriever
 from bridge.training.train_encoder import Lesson, adapt_embedder
-from embedders.base import unit_rows
-from embedders.registry import embedder_of, make_embedder
-from embedders.space import Space
+from embedders import Blocks, Space, embedder_of, make_embedder, unit_rows
 from embedders.testing import EmbedderContract
 from embedders.trajectory.adapted import Adapted
-from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.disturbances import disturb
 from embedders.trajectory.fitting import FEWEST, FitOptions, fit
 from embedders.trajectory.linear_map import LinearMap, load_linear_map
-from wshard import load_wshard, save_wshard
+from wshard import TrajectoryIngestor, TrajectoryRetriever, load_wshard, open_archive, save_wshard
 from wshard.errors import EmbedderError, QueryError, UnknownEmbedderError
 from wshard.testing import make_episode
 

@@ -11,12 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from wshard import Episode, load, load_wshard, save_wshard
 from wshard.cli.convert import export
 from wshard.cli.doctor import _PACKAGE_OF_MODULE, OPTIONAL, REQUIRED, doctor
-from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.testing import assert_same_episode, make_episode
-from wshard.training.conversion.single import load
-from wshard.types import Episode
 
 app = typer.Typer()
 for verb in (export, doctor):

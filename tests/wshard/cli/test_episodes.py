@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from wshard import save_wshard
 from wshard.cli.files import app
-from wshard.core.episode.file import save_wshard
 from wshard.testing import make_episode
 
 h5py = pytest.importorskip("h5py")

@@ -18,18 +18,24 @@ from paths import ROOT
 from typer.testing import CliRunner
 
 import wshard.cli.files
+from wshard import (
+    Channel,
+    ChannelDef,
+    DType,
+    Episode,
+    ShardReader,
+    ShardWriter,
+    WShardStreamWriter,
+    load_wshard,
+    open_wshard,
+    save_wshard,
+)
 from wshard.cli.common import reported
 from wshard.cli.files import app
-from wshard.core.array_fields import DType
 from wshard.core.container.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
 from wshard.core.container.metadata import ShardMetadata
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
-from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.errors import MissingExtraError
 from wshard.testing import make_episode
-from wshard.types import Channel, Episode
 
 RUNNER = CliRunner()
 

@@ -9,14 +9,21 @@ import pytest
 from wshard_files import saved
 from wshard_recording import writer
 
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.container.reader import ShardReader
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
-from wshard.errors import EpisodeError, FormatError, ManifestError, StepError
-from wshard.formats.open import open_episode
+from wshard import (
+    Channel,
+    ChunkedEpisodeWriter,
+    Episode,
+    FormatError,
+    ShardReader,
+    load,
+    load_wshard,
+    open_episode,
+    open_wshard,
+    save,
+    save_wshard,
+)
+from wshard.errors import EpisodeError, ManifestError, StepError
 from wshard.testing import assert_same_episode, make_episode
-from wshard.training.conversion.single import load, save
-from wshard.types import Channel, Episode
 
 
 @pytest.mark.parametrize("given", [5, None, [1], 1.5])

@@ -10,12 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from wshard.core.array_fields import DType
-from wshard.core.chunks.reader import ChunkedEpisodeReader
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.episode.file import load_wshard, save_wshard
+from wshard import (
+    Channel,
+    ChunkedEpisodeReader,
+    ChunkedEpisodeWriter,
+    DType,
+    Episode,
+    Format,
+    Residual,
+    TimebaseSpec,
+    load_wshard,
+    save_wshard,
+)
 from wshard.testing import episodes, make_episode
-from wshard.types import Channel, Episode, Format, Residual, TimebaseSpec
 
 
 @given(episodes())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from wshard import FormatError
 from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
-from wshard.errors import FormatError, MissingExtraError
+from wshard.errors import MissingExtraError
 
 GROUP = "wshard.tests"
 

@@ -11,7 +11,7 @@ import h5py
 import pytest
 from sink_places import COLLECTIONS
 
-from wshard.errors import WShardError
+from wshard import WShardError
 from wshard.formats.contract import CollectionSinkContract
 from wshard.formats.hdf5.robomimic_sink import RobomimicSink
 

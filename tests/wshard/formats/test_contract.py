@@ -13,29 +13,38 @@ import pytest
 from hdf5_files import write_robomimic
 from paths import ROOT
 
-from wshard.core.chunks.reader import ChunkedEpisodeReader
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.episode.file import EpisodeFile, save_wshard
-from wshard.core.episode.memory_reader import MemoryReader
+from wshard import (
+    ChunkedEpisodeReader,
+    ChunkedEpisodeWriter,
+    Episode,
+    EpisodeFile,
+    Format,
+    FormatError,
+    MemoryReader,
+    TimebaseSpec,
+    convert,
+    detect_format,
+    load,
+    open_sink,
+    open_source,
+    save,
+    save_dreamer,
+    save_wshard,
+)
 from wshard.errors import (
     ClosedError,
     CodecError,
     EntryNotFoundError,
     EpisodeError,
-    FormatError,
     MissingExtraError,
     UnsupportedFormatError,
 )
-from wshard.formats.base import open_sink, open_source
 from wshard.formats.contract import EpisodeReaderContract, SinkContract, SourceContract
-from wshard.formats.detect import detect_format, detect_format_bytes
-from wshard.formats.dreamer.files import save_dreamer
+from wshard.formats.detect import detect_format_bytes
 from wshard.formats.dreamer.replay import DreamerSink, DreamerSource
 from wshard.formats.table import FORMATS
 from wshard.formats.wshard import WShardSink, WShardSource
 from wshard.testing import assert_same_episode, make_episode
-from wshard.training.conversion.single import convert, load, save
-from wshard.types import Episode, Format, TimebaseSpec
 
 
 def as_replay(ep: Episode) -> Episode:

@@ -12,10 +12,8 @@ import pytest
 from hdf5_files import write_aloha, write_maniskill
 from topic_logs import robot_messages, write_ros2
 
-from bridge import TrajectoryIngestor
-from wshard import Episode
-from wshard.errors import UnsupportedFormatError, WShardError
-from wshard.formats.base import open_sink
+from wshard import Episode, TrajectoryIngestor, WShardError, open_sink
+from wshard.errors import UnsupportedFormatError
 from wshard.formats.open import open_location
 from wshard.testing import make_episode
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from wshard.core.container.reader import ShardReader
+from wshard import ShardReader, load_wshard, open_source
 from wshard.core.episode.encoded_lane import StoredImages
-from wshard.core.episode.file import load_wshard
 from wshard.core.episode.protocol import read_as
-from wshard.formats.base import open_source
 from wshard.training.conversion.jobs import list_jobs
 from wshard.training.conversion.run import Conversion
 from wshard.training.conversion.target import ConversionTarget

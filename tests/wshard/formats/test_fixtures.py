@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
+from wshard import TrajectoryIngestor, TrajectoryRetriever
 from wshard.formats.open import open_location
 
 

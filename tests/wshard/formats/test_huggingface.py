@@ -12,12 +12,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wshard.core.episode.file import load_wshard
-from wshard.errors import EpisodeError, FormatError, HubError, LaneError, MissingExtraError
+from wshard import (
+    HF_AVAILABLE,
+    Channel,
+    Episode,
+    FormatError,
+    HuggingFaceAdapter,
+    download_from_hub,
+    load_wshard,
+    upload_to_hub,
+)
+from wshard.errors import EpisodeError, HubError, LaneError, MissingExtraError
 from wshard.formats import huggingface
-from wshard.formats.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, Episode
 
 
 class HubInAFolder:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from wshard.core.array_fields import DType
+from wshard import DType, TimebaseSpec
 from wshard.core.episode.info import EpisodeInfo
 from wshard.core.episode.lanes import DONE, REWARD
 from wshard.core.episode.meta_reader import Declaration
@@ -20,12 +20,12 @@ from wshard.errors import ClosedError, EntryNotFoundError, StepError
 from wshard.formats.contract import EpisodeReaderContract, SourceContract
 from wshard.formats.lazy_source import LazySource
 from wshard.testing import make_episode
-from wshard.types import TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.types import Array, Episode
+    from wshard import Episode
+    from wshard.types import Array
 
 
 class _File:

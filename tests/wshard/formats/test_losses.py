@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from odd_episodes import PARTS, describe, make_odd, unnamed_changes
 from sink_places import COLLECTIONS
 
-from wshard.core.array_fields import DType
-from wshard.core.episode.file import load_wshard, save_wshard
+from wshard import DType, load_wshard, open_sink, open_source, save_wshard
 from wshard.errors import EpisodeError
-from wshard.formats.base import open_sink, open_source
 
 PLACES = {"wshard": "a.wshard", "dreamerv3": "a.npz"} | COLLECTIONS
 names_of_parts = st.lists(st.sampled_from([*PARTS]), min_size=1, max_size=3, unique=True)

@@ -16,17 +16,25 @@ from hypothesis import strategies as st
 from jsonl_source import SUFFIX, JsonlSource, announce, some_episodes, what_a_line_holds, write_lines
 from typer.testing import CliRunner
 
+from wshard import (
+    ChunkedEpisodeWriter,
+    Episode,
+    EpisodeAddress,
+    Format,
+    FormatError,
+    WShardError,
+    detect_format,
+    list_episodes,
+    open_episode,
+    save_dreamer,
+    save_wshard,
+)
 from wshard.cli.files import app
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.episode.file import save_wshard
-from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan, Fingerprint
-from wshard.errors import EntryNotFoundError, FormatError, StepError, UnknownSchemeError, WShardError
+from wshard.core.episode.protocol import EpisodeSpan, Fingerprint
+from wshard.errors import EntryNotFoundError, StepError, UnknownSchemeError
 from wshard.formats.contract import EpisodeReaderContract, SourceContract
-from wshard.formats.detect import detect_format
-from wshard.formats.dreamer.files import save_dreamer
-from wshard.formats.open import list_episodes, open_episode, open_location
+from wshard.formats.open import open_location
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Episode, Format
 
 if TYPE_CHECKING:
     from pathlib import Path

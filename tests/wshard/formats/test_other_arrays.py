@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from bridge.episodes.discover import discover, expect_episodes
-from wshard import list_episodes, load, open_episode, save
-from wshard.errors import FormatError, SourceNotFoundError, UnsupportedFormatError
-from wshard.formats.base import open_source
-from wshard.formats.detect import detect_format
+from wshard import FormatError, detect_format, list_episodes, load, open_episode, open_source, save
+from wshard.errors import SourceNotFoundError, UnsupportedFormatError
 from wshard.formats.open import open_location
 from wshard.testing import make_episode
 

@@ -9,9 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from wshard import Channel, Episode, TimebaseSpec
+from wshard import Channel, Episode, TimebaseSpec, open_sink
 from wshard.errors import MissingExtraError
-from wshard.formats.base import open_sink
 
 HAS_RERUN = importlib.util.find_spec("rerun") is not None
 

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sink_places import COLLECTIONS
 
-from wshard.core.episode.file import load_wshard, save_wshard
-from wshard.formats.base import open_sink, open_source
-from wshard.formats.detect import detect_format
+from wshard import Episode, detect_format, load_wshard, open_sink, open_source, save_wshard
 from wshard.formats.table import FORMATS
-from wshard.types import Episode
 
 PLACES = {"wshard": "a.wshard", "dreamerv3": "a.npz"} | COLLECTIONS
 

@@ -10,15 +10,13 @@ import pytest
 from jsonl_source import JsonlSource, announce, write_lines
 
 from bridge.episodes.open import open_unchanged
-from wshard.core.episode.protocol import EpisodeAddress, read_as
-from wshard.data import load_dataset
-from wshard.formats.base import open_sink
+from wshard import Channel, Episode, EpisodeAddress, open_sink
+from wshard.core.episode.protocol import read_as
+from wshard.data import SourceDataset, load_dataset
 from wshard.formats.lane_map import MappedSource, encode_lane_map
 from wshard.formats.open import open_location
 from wshard.formats.source_base import PlainSource, Source, SourceBase, WrappedSource
 from wshard.testing import make_episode
-from wshard.training.data.source_dataset import SourceDataset
-from wshard.types import Channel, Episode
 
 OF_THE_CLASS = {"meaning", "whole", "matches"}
 """Members that are asked of the class of a format, before there is a Source."""

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bridge.ingest.ingestor import TrajectoryIngestor
-from wshard.errors import FormatError
+from wshard import Channel, Episode, FormatError, TrajectoryIngestor, detect_format
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.tdmpc2 import TDMPC2Source
-from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

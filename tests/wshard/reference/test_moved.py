@@ -14,9 +14,9 @@ import pytest
 
 import wshard
 import wshard.data
+from wshard import Episode
 from wshard.reference.moved import MOVED, install_finder
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Episode
 
 
 @pytest.mark.parametrize(("name", "place"), MOVED.items())

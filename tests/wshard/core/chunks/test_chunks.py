@@ -17,38 +17,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from wshard.cli.files import app
-from wshard.core.chunks.manifest import (
+from wshard import (
+    Channel,
+    ChunkedEpisodeReader,
+    ChunkedEpisodeWriter,
     ChunkManifest,
-    read_manifest,
-    safe_name,
+    Episode,
+    FormatError,
+    Residual,
+    ShardReader,
+    ShardWriter,
+    load,
+    load_wshard,
+    open_episode,
+    save_wshard,
     validate_chunk_continuity,
-    write_manifest,
 )
-from wshard.core.chunks.reader import ChunkedEpisodeReader
+from wshard.cli.files import app
+from wshard.core.chunks.manifest import read_manifest, safe_name, write_manifest
 from wshard.core.chunks.split import cut, join
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
 from wshard.core.container.layout import ROLE_MANIFEST
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
 from wshard.core.episode import file as episode_file
-from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.core.repair.inspect import check_file
 from wshard.errors import (
     ChecksumError,
     EntryNotFoundError,
     EpisodeError,
-    FormatError,
     HeaderError,
     LaneError,
     ManifestError,
     MissingFileError,
     StepError,
 )
-from wshard.formats.open import open_episode
 from wshard.testing import assert_same_episode, episodes, make_episode
-from wshard.training.conversion.single import load
-from wshard.types import Channel, Episode, Residual
 
 
 def whole(ep: Episode) -> Episode:

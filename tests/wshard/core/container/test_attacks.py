@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 from paths import GOLDEN, SUPPORT
 
-from wshard import errors
-from wshard.core.container.manifest import open_manifest
-from wshard.core.container.reader import ShardReader
-from wshard.core.episode.file import load_wshard
+from wshard import ShardReader, errors, load_wshard, open_manifest
 
 ATTACKS = sorted(path.stem for path in (GOLDEN / "attacks").glob("*.json"))
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from wshard import FormatError
 from wshard.core.container.draft import Draft
-from wshard.errors import FormatError
 
 
 def _tree(folder):

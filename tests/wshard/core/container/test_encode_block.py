@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wshard import Channel, Episode, ShardReader, load_wshard, save_wshard
 from wshard.core.container import encode_block
 from wshard.core.container.encode_block import in_order
-from wshard.core.container.reader import ShardReader
-from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.errors import ChecksumError
 from wshard.testing import assert_same_episode
-from wshard.types import Channel, Episode
 
 MIB = 1 << 20
 

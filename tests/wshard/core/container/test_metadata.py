@@ -13,15 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from wshard import FormatError, ShardReader, ShardStreamWriter, ShardWriter, open_manifest, write_manifest
 from wshard.cli.files import app
-from wshard.core.container.manifest import inside, open_manifest, write_manifest
+from wshard.core.container.manifest import inside
 from wshard.core.container.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.stream_writer import ShardStreamWriter
-from wshard.core.container.writer import ShardWriter
 from wshard.errors import (
     ChecksumError,
-    FormatError,
     HeaderError,
     LimitError,
     ManifestError,

@@ -20,18 +20,15 @@ from mutations import extend, flip, overwrite, splice, truncate
 from paths import GOLDEN
 from wshard_files import with_blocks
 
+from wshard import Channel, FormatError, ShardReader, ShardWriter, load_wshard, open_wshard, save_wshard
+from wshard import repair_file as repair
 from wshard.core.container import reader as container
 from wshard.core.container.layout import ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, checksum
 from wshard.core.container.metadata import EntryMeta, ShardMetadata
-from wshard.core.container.reader import ShardReader
 from wshard.core.container.seekable_zstd import read_frame, read_table
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.core.repair.inspect import check_file
-from wshard.core.repair.repair import repair_file as repair
-from wshard.errors import EpisodeError, FormatError, UnsupportedFormatError
+from wshard.errors import EpisodeError, UnsupportedFormatError
 from wshard.testing import make_episode
-from wshard.types import Channel
 
 if TYPE_CHECKING:
     from pathlib import Path

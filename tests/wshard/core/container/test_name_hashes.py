@@ -17,16 +17,14 @@ from paths import GOLDEN
 from typer.testing import CliRunner
 from wshard_files import saved, with_blocks, with_json
 
+from wshard import FormatError, FormatWarning, RepairReport, ShardReader, ShardWriter, load_wshard, open_wshard
+from wshard import repair_file as repair
 from wshard.cli.files import app
 from wshard.core.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE
 from wshard.core.container.metadata import ShardMetadata
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import load_wshard, open_wshard
 from wshard.core.repair.inspect import check_file, inspect_file
-from wshard.core.repair.repair import repair_file as repair
-from wshard.core.repair.report import Damage, RepairReport
-from wshard.errors import EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError, MetadataError
+from wshard.core.repair.report import Damage
+from wshard.errors import EntryNotFoundError, IndexCorruptError, MetadataError
 from wshard.testing import make_episode
 
 OWN = saved(make_episode(3, 12, image_size=2), "zstd")

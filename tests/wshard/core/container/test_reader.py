@@ -14,11 +14,8 @@ import wshard_plain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard import shard
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import load_wshard, save_wshard
-from wshard.errors import ChecksumError, EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError
+from wshard import FormatError, FormatWarning, ShardReader, ShardWriter, load_wshard, save_wshard, shard
+from wshard.errors import ChecksumError, EntryNotFoundError, IndexCorruptError
 from wshard.testing import assert_same_episode, make_episode
 
 HIERARCHY = ("layer.0/weight", "layer.0/bias", "layer.1/weight", "embed")

@@ -13,12 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wshard import FormatError, ShardReader, ShardStreamWriter, ShardWriter
 from wshard.core.container import stream_writer
 from wshard.core.container.layout import name_hash
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.stream_writer import ShardStreamWriter
-from wshard.core.container.writer import ShardWriter
-from wshard.errors import FormatError, LimitError, RecordingStateError
+from wshard.errors import LimitError, RecordingStateError
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 codecs = st.sampled_from(["none", "zstd", "lz4"])

@@ -16,19 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paths import GOLDEN
 
+from wshard import Codec, CompressionType, FormatError, FormatWarning, ShardReader, ShardWriter
 from wshard.core.container.atomic_write import publish
-from wshard.core.container.codec import Codec, CompressionType, compress, decompress
+from wshard.core.container.codec import compress, decompress
 from wshard.core.container.codec_plan import CodecPlan
 from wshard.core.container.index import pack_index
 from wshard.core.container.layout import ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, Header, IndexEntry, checksum
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
 from wshard.errors import (
     ChecksumError,
     CodecError,
     EntryNotFoundError,
-    FormatError,
-    FormatWarning,
     IndexCorruptError,
     LimitError,
     OverlapError,

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.container.reader import ShardReader
-from wshard.core.episode.file import open_wshard, save_wshard
+from wshard import ChunkedEpisodeWriter, ShardReader, open_episode, open_wshard, save_wshard
 from wshard.errors import ClosedError
-from wshard.formats.open import open_episode
 from wshard.testing import make_episode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wshard.core.episode.protocol import EpisodeReader
+    from wshard import EpisodeReader
 
 
 def in_one_file(folder: Path) -> Path:

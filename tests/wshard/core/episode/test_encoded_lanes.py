@@ -17,19 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from wshard.core.chunks.reader import ChunkedEpisodeReader
+from wshard import (
+    Channel,
+    ChunkedEpisodeReader,
+    ChunkedEpisodeWriter,
+    Episode,
+    FormatError,
+    ShardReader,
+    ShardWriter,
+    load_wshard,
+    open_wshard,
+    save_wshard,
+)
 from wshard.core.chunks.split import cut, join
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
-from wshard.core.media.frames import ImageFrames
-from wshard.core.media.images import encode_image
-from wshard.core.media.video_frames import VideoFrames
-from wshard.core.media.video_writer import encode_video
 from wshard.core.repair.inspect import check_file
-from wshard.errors import ClosedError, CodecError, EpisodeError, FormatError, LaneError
-from wshard.types import Channel, Episode
+from wshard.errors import ClosedError, CodecError, EpisodeError, LaneError
+from wshard.media import ImageFrames, VideoFrames, encode_image, encode_video
 
 STEPS = 23
 PIXELS = np.random.default_rng(5).integers(0, 256, (STEPS, 12, 16, 3), dtype=np.uint8)

@@ -18,14 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wshard_files import saved, with_json
 
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
+from wshard import Channel, Episode, Format, Residual, TimebaseSpec, TimebaseType, load_wshard, open_wshard, save_wshard
 from wshard.errors import (
     ChecksumError,
     EntryNotFoundError,
     MissingExtraError,
 )
 from wshard.testing import assert_same_episode, episodes, make_episode
-from wshard.types import Channel, Episode, Format, Residual, TimebaseSpec, TimebaseType
 
 CODECS = ["none", "zstd", "lz4", {"signal/*": "zstd:1", "*": "lz4"}]
 

@@ -14,12 +14,9 @@ import numpy as np
 import pytest
 from wshard_files import saved, with_json
 
-from wshard.core.array_fields import DType
-from wshard.core.container.reader import ShardReader
-from wshard.core.episode.file import EpisodeFile, load_wshard, open_wshard
-from wshard.errors import FormatError, LaneError, OverlapError
+from wshard import Channel, DType, EpisodeFile, FormatError, Modality, ShardReader, load_wshard, open_wshard
+from wshard.errors import LaneError, OverlapError
 from wshard.testing import make_episode
-from wshard.types import Channel, Modality
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,8 @@ import pytest
 import wshard_plain
 from paths import GOLDEN
 
+from wshard import open_wshard, recover
 from wshard.core.container.layout import checksum, name_hash
-from wshard.core.episode.file import open_wshard
-from wshard.core.recording.recover import recover
 
 if TYPE_CHECKING:
     from pathlib import Path

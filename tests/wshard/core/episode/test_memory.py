@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
+from wshard import ShardReader, ShardWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from wshard_files import saved, with_blocks, with_json
 
-from wshard.core.array_fields import DType
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
+from wshard import Channel, DType, Episode, Residual, TimebaseSpec, load_wshard, open_wshard, save_wshard
 from wshard.errors import (
     EpisodeError,
     HeaderError,
@@ -19,7 +18,6 @@ from wshard.errors import (
     LaneError,
 )
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, Episode, Residual, TimebaseSpec
 
 # ---- values that cannot be saved -----------------------------------------------------------------------------------
 

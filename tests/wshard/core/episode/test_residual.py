@@ -15,38 +15,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wshard.core.episode import residual
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
-from wshard.core.episode.naming import (
+from wshard import (
+    Channel,
+    Modality,
+    Residual,
     add_multimodal_observation,
-    get_latent_actions,
-    get_latent_codebook,
-    get_multimodal_observations,
-    set_latent_actions,
-)
-from wshard.core.episode.residual import (
     compute_error_residual,
     compute_sign2nd_diff,
     compute_sign2nd_diff_multidim,
     decode_residuals,
     dequantize_delta,
-    pack_bool_mask,
+    get_latent_actions,
+    get_latent_codebook,
+    get_multimodal_observations,
+    load_wshard,
+    open_wshard,
     pack_multidim_residual_bitmask,
     pack_multidim_residual_bits,
     pack_residual_bitmask,
     pack_residual_bits,
     quantize_delta,
     reconstruct_from_omen_and_delta,
-    sign2nd_diff,
-    unpack_bool_mask,
+    save_wshard,
+    set_latent_actions,
     unpack_multidim_residual_bitmask,
     unpack_multidim_residual_bits,
     unpack_residual_bitmask,
     unpack_residual_bits,
 )
+from wshard.core.episode import residual
+from wshard.core.episode.residual import pack_bool_mask, sign2nd_diff, unpack_bool_mask
 from wshard.errors import EpisodeError, LaneError
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, Modality, Residual
 
 INTEGERS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 

@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from paths import GOLDEN
 from wshard_files import with_blocks
 
+from wshard import Channel, Episode, FormatError, ShardReader, load_wshard, open_wshard, save_wshard
 from wshard.core.container.codec_plan import CodecPlan
-from wshard.core.container.reader import ShardReader
 from wshard.core.container.seekable_zstd import SeekTable, read_table
 from wshard.core.episode import lane_view
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
-from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, FormatError, StepError
+from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, StepError
 from wshard.testing import assert_same_episode, episodes, make_episode
-from wshard.types import Channel, Episode
 
 
 def saved(ep: Episode, compression: object = "zstd", frame_steps: object = None) -> bytes:

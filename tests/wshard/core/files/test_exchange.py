@@ -8,8 +8,9 @@ import stat
 import pytest
 
 import wshard.core.files.exchange
+from wshard import FormatError
 from wshard.core.container.draft import Draft
-from wshard.errors import FormatError, RecordingStateError
+from wshard.errors import RecordingStateError
 
 
 def make(folder, names):

@@ -10,13 +10,19 @@ import pytest
 from memory_place import MemoryPlace, upload
 from sink_places import COLLECTIONS, make_episode
 
-from wshard import ChunkedEpisodeWriter, convert_location, open_episode, save
+from wshard import (
+    ChunkedEpisodeWriter,
+    FormatError,
+    convert_location,
+    detect_format,
+    list_episodes,
+    open_episode,
+    open_sink,
+    save,
+)
 from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import SCHEMES, place_of
-from wshard.errors import FormatError
-from wshard.formats.base import open_sink
-from wshard.formats.detect import detect_format
-from wshard.formats.open import list_episodes, open_location
+from wshard.formats.open import open_location
 from wshard.testing import assert_same_episode
 
 LOCAL = {"lance", "lance_video"}

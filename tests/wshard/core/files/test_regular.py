@@ -12,15 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from wshard.core.container.reader import ShardReader
-from wshard.core.episode.file import load_wshard, open_wshard
+from wshard import (
+    Format,
+    FormatError,
+    ShardReader,
+    WShardError,
+    detect_format,
+    load,
+    load_wshard,
+    open_episode,
+    open_wshard,
+)
 from wshard.core.files.regular import map_file, open_file
 from wshard.core.recording import journal
-from wshard.errors import FormatError, RecordingExistsError, WShardError
-from wshard.formats.detect import detect_format
-from wshard.formats.open import open_episode
-from wshard.training.conversion.single import load
-from wshard.types import Format
+from wshard.errors import RecordingExistsError
 
 OPENERS = [ShardReader, open_wshard, load_wshard, load, open_file]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from wshard.core.media.video_copy import copy_video
-from wshard.core.media.video_frames import VideoFrames
 from wshard.errors import CodecError
+from wshard.media import VideoFrames
 
 
 def write(angle):

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wshard.core.media.frames import ImageFrames
-from wshard.core.media.images import encode_image
 from wshard.errors import CodecError, LaneError, LimitError, StepError
+from wshard.media import ImageFrames, encode_image
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from wshard import FormatError
 from wshard.core.media.image_header import MAX_PIXELS, read_image_header
-from wshard.core.media.images import decode_image, encode_image
-from wshard.errors import CodecError, EpisodeError, FormatError, LaneError, LimitError, MissingExtraError
-from wshard.media import images
+from wshard.errors import CodecError, EpisodeError, LaneError, LimitError, MissingExtraError
+from wshard.media import decode_image, encode_image, images
 
 RNG = np.random.default_rng(7)
 

@@ -10,8 +10,8 @@ import pytest
 
 from wshard.core.media.open_video import translate_errors
 from wshard.core.media.video_copy import copy_video
-from wshard.core.media.video_frames import VideoFrames
 from wshard.errors import CodecError
+from wshard.media import VideoFrames
 
 _SVT = {"crf": "20", "preset": "12", "svtav1-params": "lp=1"}
 CODECS = {

@@ -13,20 +13,18 @@ import av
 import numpy as np
 import pytest
 
-from wshard.core.media.video_frames import VideoFrames
+from wshard import FormatError
 from wshard.core.media.video_pool import POOL, VideoPool
-from wshard.core.media.video_writer import encode_video
 from wshard.errors import (
     CodecError,
     EpisodeError,
-    FormatError,
     LaneError,
     LimitError,
     MissingExtraError,
     MissingFileError,
     StepError,
 )
-from wshard.media import open_video
+from wshard.media import VideoFrames, encode_video, open_video
 
 VIDEOS = {
     "h264, key frames near": ("lerobot/lerobot_v3_video_h264/videos/observation.images.top/chunk-000/file-000.mp4", 10),

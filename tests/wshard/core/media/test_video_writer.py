@@ -10,9 +10,8 @@ import av
 import numpy as np
 import pytest
 
-from wshard.core.media.video_frames import VideoFrames
-from wshard.core.media.video_writer import encode_video
 from wshard.errors import EpisodeError
+from wshard.media import VideoFrames, encode_video
 
 
 def moving(count: int, *shape: int) -> np.ndarray:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from quality_arms import PERIOD_NS, arm, judged, reasons
 
+from wshard import Thresholds
 from wshard.core.quality.baseline import MIN_EPISODES, fit_baseline
 from wshard.core.quality.channels import longest_run
 from wshard.core.quality.checks import CHECKS, judge
 from wshard.core.quality.measure import measure, measure_alike
-from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS, Thresholds, read_thresholds, thresholds_from
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS, read_thresholds, thresholds_from
 from wshard.errors import QualityError
 
 

@@ -16,12 +16,10 @@ import pytest
 from paths import SUPPORT
 from wshard_recording import STATE, interrupted, record, writer
 
+from wshard import FormatError, WShardStreamWriter, load_wshard, recover, save_wshard
 from wshard.core.container.atomic_write import publish
-from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.core.recording.journal import STEP_LANES
-from wshard.core.recording.recover import recover
-from wshard.core.recording.writer import WShardStreamWriter
-from wshard.errors import FormatError, RecordingExistsError
+from wshard.errors import RecordingExistsError
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:

@@ -14,20 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wshard_recording import STATE, interrupted, record, write, writer
 
-from wshard.core.array_fields import DType
-from wshard.core.episode.file import load_wshard, save_wshard
-from wshard.core.recording.recover import discard, recover
-from wshard.core.recording.writer import ChannelDef, WShardStreamWriter
-from wshard.errors import (
-    CodecError,
-    EpisodeError,
+from wshard import (
+    Channel,
+    ChannelDef,
+    DType,
+    Episode,
     FormatWarning,
-    LaneError,
-    RecordingExistsError,
-    RecordingStateError,
+    Modality,
+    TimebaseSpec,
+    WShardStreamWriter,
+    discard,
+    load_wshard,
+    recover,
+    save_wshard,
 )
+from wshard.errors import CodecError, EpisodeError, LaneError, RecordingExistsError, RecordingStateError
 from wshard.testing import assert_same_episode
-from wshard.types import Channel, Episode, Modality, TimebaseSpec
 
 # ---- the result ----------------------------------------------------------------------------------------------------
 

@@ -17,16 +17,14 @@ from typer.testing import CliRunner
 from wshard_files import saved
 from wshard_older_stream import OlderStream
 
+from wshard import FormatError, FormatWarning, ShardReader, ShardWriter, load_wshard, open_wshard, save_wshard
+from wshard import repair_file as repair
 from wshard.cli.files import app
 from wshard.core.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE
 from wshard.core.container.metadata import ShardMetadata
-from wshard.core.container.reader import ShardReader
-from wshard.core.container.writer import ShardWriter
-from wshard.core.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.core.repair import salvage
-from wshard.core.repair.repair import repair_file as repair
 from wshard.core.repair.report import Damage
-from wshard.errors import FormatError, FormatWarning, HeaderError, OverlapError, RecordingExistsError, RepairError
+from wshard.errors import HeaderError, OverlapError, RecordingExistsError, RepairError
 from wshard.testing import assert_same_episode, make_episode
 
 RUNNER = CliRunner()

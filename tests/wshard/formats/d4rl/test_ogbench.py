@@ -7,11 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from wshard.errors import FormatError, LimitError
-from wshard.formats.base import open_source
+from wshard import FormatError, detect_format, open_episode, open_source
+from wshard.errors import LimitError
 from wshard.formats.d4rl.ogbench import OgbenchSource
-from wshard.formats.detect import detect_format
-from wshard.formats.open import open_episode
 
 
 def rows_of(*lengths: int):

@@ -9,11 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from bridge import TrajectoryIngestor
-from wshard.errors import EntryNotFoundError, FormatError
-from wshard.formats.base import open_source
+from wshard import FormatError, TrajectoryIngestor, detect_format, open_source
+from wshard.errors import EntryNotFoundError
 from wshard.formats.d4rl.source import D4rlSource
-from wshard.formats.detect import detect_format
 
 
 @pytest.fixture

@@ -18,21 +18,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wshard.core.array_fields import DType
-from wshard.core.chunks.reader import ChunkedEpisodeReader
-from wshard.core.chunks.writer import ChunkedEpisodeWriter
-from wshard.core.episode.file import load_wshard, save_wshard
+from wshard import (
+    Channel,
+    ChunkedEpisodeReader,
+    ChunkedEpisodeWriter,
+    DType,
+    Episode,
+    Format,
+    FormatError,
+    MemoryReader,
+    convert,
+    load,
+    load_dreamer,
+    load_wshard,
+    open_sink,
+    save_dreamer,
+    save_wshard,
+)
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.episode.memory_reader import MemoryReader
-from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
+from wshard.errors import EntryNotFoundError, EpisodeError, LaneError, LimitError
 from wshard.formats import npz
-from wshard.formats.base import open_sink
-from wshard.formats.dreamer.files import load_dreamer, save_dreamer
 from wshard.formats.dreamer.replay import DreamerSource
 from wshard.formats.npz import read_npz, write_npz
 from wshard.testing import make_episode
-from wshard.training.conversion.single import convert, load
-from wshard.types import Channel, Episode, Format
 
 
 def replay(steps: int = 12, *, ends: tuple[int, ...] = (4,)) -> dict[str, np.ndarray]:

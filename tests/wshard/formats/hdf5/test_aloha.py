@@ -11,18 +11,15 @@ import pytest
 from hdf5_files import write_aloha
 from PIL import Image
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard.errors import FormatError
+from wshard import FormatError, TrajectoryIngestor, TrajectoryRetriever, detect_format, open_episode
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.hdf5.aloha import AlohaSource
-from wshard.formats.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wshard.types import Episode
+    from wshard import Episode
 
 
 class TestAlohaFile(SourceContract):

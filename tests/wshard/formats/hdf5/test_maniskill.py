@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from hdf5_files import write_maniskill
 
-from wshard.errors import FormatError
+from wshard import FormatError, detect_format
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.hdf5.maniskill import ManiskillSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wshard.types import Episode
+    from wshard import Episode
 
 STEPS = {"traj_0": 4, "traj_3": 6, "traj_10": 5}
 

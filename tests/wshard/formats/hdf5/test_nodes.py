@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from hdf5_files import write_robomimic
 
-from wshard.errors import FormatError, LimitError, MissingExtraError, UnsupportedFormatError, WShardError
-from wshard.formats.base import open_source
-from wshard.formats.detect import detect_format
+from wshard import FormatError, WShardError, detect_format, open_source
+from wshard.errors import LimitError, MissingExtraError, UnsupportedFormatError
 from wshard.formats.hdf5.attribute_lists import find_values
 from wshard.formats.hdf5.nodes import open_hdf5
 from wshard.formats.hdf5.robomimic import RobomimicSource

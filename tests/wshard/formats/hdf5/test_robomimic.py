@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 from hdf5_files import write_robomimic
 
-from wshard.errors import EntryNotFoundError, FormatError
-from wshard.formats.base import open_source
+from wshard import FormatError, detect_format, list_episodes, open_episode, open_source
+from wshard.errors import EntryNotFoundError
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.hdf5.robomimic import RobomimicSource
-from wshard.formats.open import list_episodes, open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from wshard.types import Episode
+    from wshard import Episode
 
 STEPS = {"demo_0": 4, "demo_3": 7, "demo_10": 5}  # gaps, and 10 after 3
 

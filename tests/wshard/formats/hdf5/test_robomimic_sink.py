@@ -12,14 +12,22 @@ from hdf5_files import write_robomimic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wshard import load_wshard, open_episode, save_wshard
+from wshard import (
+    Channel,
+    Episode,
+    FormatError,
+    MemoryReader,
+    TimebaseSpec,
+    load_wshard,
+    open_episode,
+    open_sink,
+    open_source,
+    save_wshard,
+)
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.episode.memory_reader import MemoryReader
-from wshard.errors import CodecError, EpisodeError, FormatError, MissingFileError
-from wshard.formats.base import open_sink, open_source
+from wshard.errors import CodecError, EpisodeError, MissingFileError
 from wshard.formats.hdf5.robomimic_sink import RobomimicSink
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, Episode, TimebaseSpec
 
 STEPS = {"demo_0": 4, "demo_3": 7, "demo_10": 5}
 

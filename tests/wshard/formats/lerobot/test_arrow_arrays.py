@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wshard.errors import FormatError
+from wshard import FormatError
 from wshard.formats.lerobot.arrow_arrays import to_array
 
 LISTS = [pa.list_(pa.float64(), 3), pa.list_(pa.float64()), pa.large_list(pa.float64())]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wshard.errors import FormatError
+from wshard import FormatError
 from wshard.formats.lerobot.source import LeRobotSource
 
 DATA = "data/chunk-000/file-000.parquet"

@@ -14,19 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bridge import TrajectoryIngestor
-from wshard.errors import (
-    CodecError,
-    EntryNotFoundError,
-    FormatError,
-    LimitError,
-    MissingFileError,
-    UnsupportedFormatError,
-)
-from wshard.formats.base import open_sink
+from wshard import FormatError, TrajectoryIngestor, list_episodes, open_sink
+from wshard.errors import CodecError, EntryNotFoundError, LimitError, MissingFileError, UnsupportedFormatError
 from wshard.formats.lerobot.open_parquet import MAX_ROWS
 from wshard.formats.lerobot.source import LeRobotSource
-from wshard.formats.open import list_episodes
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from wshard import open_episode
+from wshard import Channel, Episode, Modality, TimebaseSpec, detect_format, open_episode
 from wshard.errors import MissingFileError
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.lerobot.source import LeRobotSource
-from wshard.types import Channel, Episode, Modality, TimebaseSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

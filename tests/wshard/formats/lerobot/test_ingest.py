@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
 from bridge.cli.main import app
-from wshard import Episode, TimebaseSpec, open_archive
+from wshard import Episode, TimebaseSpec, TrajectoryIngestor, TrajectoryRetriever, open_archive, open_sink
 from wshard.errors import MissingFileError
-from wshard.formats.base import open_sink
 from wshard.media import VideoFrames, encode_video
 
 

@@ -13,13 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_lanes import lane_rows
 
-from wshard import Channel, Episode, TimebaseSpec, load_wshard, open_episode, save_wshard
-from wshard.core.array_fields import DType
+from wshard import Channel, DType, Episode, FormatError, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.media.video_writer import encode_video
-from wshard.errors import EpisodeError, FormatError, UnsupportedFormatError
-from wshard.formats.base import open_sink
+from wshard.errors import EpisodeError, UnsupportedFormatError
 from wshard.formats.lerobot.source import LeRobotSource
+from wshard.media import encode_video
 from wshard.testing import make_episode
 
 if TYPE_CHECKING:

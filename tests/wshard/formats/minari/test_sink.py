@@ -12,15 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wshard import Channel, Episode, FormatError, MemoryReader, TimebaseSpec, detect_format, open_sink, open_source
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.episode.memory_reader import MemoryReader
-from wshard.errors import EpisodeError, FormatError
-from wshard.formats.base import open_sink, open_source
-from wshard.formats.detect import detect_format
+from wshard.errors import EpisodeError
 from wshard.formats.minari.sink import MinariSink
 from wshard.media import ImageFrames, encode_image
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, Episode, TimebaseSpec
 
 
 def read(folder):

@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from wshard.errors import EntryNotFoundError, FormatError, MissingFileError
-from wshard.formats.base import open_source
-from wshard.formats.detect import detect_format
+from wshard import FormatError, detect_format, list_episodes, open_episode, open_source
+from wshard.errors import EntryNotFoundError, MissingFileError
 from wshard.formats.minari.source import MinariSource
-from wshard.formats.open import list_episodes, open_episode
 
 STORAGES = ("hdf5", "arrow", "parquet")
 

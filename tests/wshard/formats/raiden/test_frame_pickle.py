@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wshard.errors import FormatError, LimitError, MissingFileError
+from wshard import FormatError
+from wshard.errors import LimitError, MissingFileError
 from wshard.formats.raiden.frame_pickle import MAX_FRAME_SIZE, parse_frame, read_frame
 
 GOOD = {"joints": np.arange(7, dtype=np.float32), "extrinsics": {"cam": np.eye(4)}, "text": np.array("a b", object)}

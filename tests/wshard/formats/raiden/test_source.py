@@ -11,15 +11,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard.core.media.frames import ImageFrames
-from wshard.errors import EntryNotFoundError, FormatError, MissingFileError
-from wshard.formats.base import open_source
+from wshard import (
+    Channel,
+    Episode,
+    FormatError,
+    Modality,
+    TimebaseSpec,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    detect_format,
+    list_episodes,
+    open_episode,
+    open_source,
+)
+from wshard.errors import EntryNotFoundError, MissingFileError
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
-from wshard.formats.open import list_episodes, open_episode
 from wshard.formats.raiden.source import RaidenSource
-from wshard.types import Channel, Episode, Modality, TimebaseSpec
+from wshard.media import ImageFrames
 
 if TYPE_CHECKING:
     from pathlib import Path

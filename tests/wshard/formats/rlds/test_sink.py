@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from random_lanes import lane_rows, make_lane
 from rlds_sets import decode, read_tfrecord
 
-from wshard import Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
-from wshard.core.array_fields import DType
+from wshard import DType, Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.media.images import encode_image
 from wshard.errors import CodecError, EpisodeError
 from wshard.formats.rlds.source import RLDSSource
-from wshard.media import ImageFrames
+from wshard.media import ImageFrames, encode_image
 from wshard.testing import make_episode
 
 STORED = [kind for kind in DType if kind is not DType.BFLOAT16]

@@ -11,14 +11,19 @@ import pytest
 from PIL import Image
 from rlds_sets import encode, group, image, record_of, steps, steps_of, tensor, tfrecord, write_rlds
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard import open_episode
-from wshard.core.array_fields import DType
-from wshard.errors import ChecksumError, FormatError, LimitError, MissingFileError, UnsupportedFormatError
+from wshard import (
+    Channel,
+    DType,
+    Episode,
+    FormatError,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    detect_format,
+    open_episode,
+)
+from wshard.errors import ChecksumError, LimitError, MissingFileError, UnsupportedFormatError
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.rlds.source import RLDSSource
-from wshard.types import Channel, Episode
 
 FORMATS = ("tfrecord", "array_record")
 SPLITS = {"train": [[0, 1], [2]], "val": [[3]]}

@@ -15,10 +15,9 @@ import pytest
 import zstandard
 from mcap.reader import make_reader
 
-from wshard import open_episode
-from wshard.errors import CodecError, FormatError, LimitError, MissingFileError, UnsupportedFormatError
+from wshard import FormatError, detect_format, open_episode
+from wshard.errors import CodecError, LimitError, MissingFileError, UnsupportedFormatError
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.topics import unpack_file
 from wshard.formats.topics.source import Rosbag2Source
 from wshard.testing import assert_same_episode

@@ -23,10 +23,16 @@ from topic_logs import (
     write_ros2,
 )
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard import load_wshard, open_episode, save_wshard
-from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, FormatError
-from wshard.formats.detect import detect_format
+from wshard import (
+    FormatError,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    detect_format,
+    load_wshard,
+    open_episode,
+    save_wshard,
+)
+from wshard.errors import ChecksumError, CodecError, EntryNotFoundError
 from wshard.formats.open import open_location
 from wshard.formats.topics.source import McapSource
 

@@ -16,8 +16,7 @@ from mcap.writer import Writer
 from mcap_ros1._vendor import genpy
 from topic_logs import HEADER, SECOND, START
 
-from wshard import open_episode
-from wshard.errors import FormatError
+from wshard import FormatError, open_episode
 from wshard.formats.topics.ros_message import RosMessages
 
 FIELDS = """

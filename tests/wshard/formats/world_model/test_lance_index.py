@@ -6,8 +6,8 @@ import lance
 import numpy as np
 import pytest
 
+from wshard import FormatError
 from wshard.data import LanceWriter, load_dataset
-from wshard.errors import FormatError
 from wshard.formats.open import open_location
 
 LENGTHS = (4, 5, 3)

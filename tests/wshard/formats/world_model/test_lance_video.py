@@ -12,10 +12,9 @@ import pyarrow as pa
 import pytest
 from world_model_sets import LENGTHS, make_columns, write_folder, write_lance_video
 
+from wshard import FormatError, open_sink
 from wshard.data import LanceVideoDataset, VideoDataset, detect_format, load_dataset
-from wshard.errors import FormatError
 from wshard.formats import detect
-from wshard.formats.base import open_sink
 from wshard.formats.open import open_location
 from wshard.formats.world_model.lance_video import LanceVideoSource
 from wshard.media import VideoFrames

@@ -16,16 +16,23 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from world_model_sets import SETS, make_columns, write_folder, write_hdf5
 
-from wshard import open_sink, open_source, save_wshard
+from wshard import (
+    Channel,
+    Episode,
+    FormatError,
+    MemoryReader,
+    Modality,
+    detect_format,
+    open_sink,
+    open_source,
+    save_wshard,
+)
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.episode.memory_reader import MemoryReader
-from wshard.errors import EpisodeError, FormatError, RecordingStateError
-from wshard.formats.detect import detect_format
+from wshard.errors import EpisodeError, RecordingStateError
 from wshard.formats.open import open_location
 from wshard.formats.sink_base import Sink
 from wshard.media import VideoFrames
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, Episode, Modality
 
 PLACES = {"hdf5": "a.h5", "folder": "a", "video": "a", "lance": "a.lance", "lance_video": "D"}
 

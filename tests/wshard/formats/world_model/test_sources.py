@@ -26,17 +26,15 @@ from world_model_sets import (
     write_lance,
 )
 
+from wshard import Episode, FormatError, detect_format, open_sink, open_source
 from wshard.data import LanceDataset
-from wshard.errors import CodecError, FormatError, LimitError, MissingFileError
-from wshard.formats.base import open_sink, open_source
+from wshard.errors import CodecError, LimitError, MissingFileError
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.open import open_location
 from wshard.formats.world_model.folder import ImageFolderSource, VideoFolderSource
 from wshard.formats.world_model.hdf5 import ColumnsHDF5Source
 from wshard.formats.world_model.lance import LanceSource
 from wshard.testing import make_episode
-from wshard.types import Episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,8 @@ import pytest
 import zarr
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, ShardingCodec, ZstdCodec
 
-from wshard.errors import FormatError, LimitError
+from wshard import FormatError
+from wshard.errors import LimitError
 from wshard.formats.zarr.array_layout import read_layout
 from wshard.formats.zarr.source import ReplayBufferSource
 

@@ -20,16 +20,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_lanes import lane_rows, make_lane
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from wshard import Channel, Episode, TimebaseSpec, load_wshard, open_episode, open_sink, save_wshard
-from wshard.core.array_fields import DType
+from wshard import (
+    Channel,
+    DType,
+    Episode,
+    FormatError,
+    FormatWarning,
+    TimebaseSpec,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    detect_format,
+    load_wshard,
+    open_episode,
+    open_sink,
+    save_wshard,
+)
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.media.images import encode_image
-from wshard.errors import CodecError, EpisodeError, FormatError, FormatWarning, LimitError, MissingExtraError
+from wshard.errors import CodecError, EpisodeError, LimitError, MissingExtraError
 from wshard.formats.contract import SourceContract
-from wshard.formats.detect import detect_format
 from wshard.formats.zarr.source import ReplayBufferSource
-from wshard.media import ImageFrames
+from wshard.media import ImageFrames, encode_image
 
 ENDS = [5, 12, 20]
 STORED = [kind for kind in DType if kind is not DType.BFLOAT16]

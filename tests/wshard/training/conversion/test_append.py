@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from sink_places import COLLECTIONS, make_episode
 
-from wshard.core.episode.file import save_wshard
-from wshard.formats.base import open_source
-from wshard.formats.detect import detect_format
+from wshard import Channel, detect_format, open_source, save_wshard
 from wshard.training.conversion.jobs import list_jobs
 from wshard.training.conversion.run import Conversion
 from wshard.training.conversion.target import ConversionTarget
-from wshard.types import Channel
 
 WITHOUT_IDS = ("hdf5", "folder", "lance", "video", "lance_video")
 PLACES = {name: place for name, place in COLLECTIONS.items() if name not in WITHOUT_IDS}

@@ -9,8 +9,7 @@ import pytest
 from sink_places import make_episode
 
 import wshard
-from wshard import EpisodeAddress, convert_location, load_wshard, open_source, save_wshard
-from wshard.errors import FormatError
+from wshard import EpisodeAddress, FormatError, convert_location, load_wshard, open_source, save_wshard
 
 
 @pytest.fixture

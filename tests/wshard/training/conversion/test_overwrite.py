@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from sink_places import COLLECTIONS, make_episode
 
-from wshard.core.episode.file import save_wshard
-from wshard.errors import FormatError
+from wshard import FormatError, save_wshard
 from wshard.training.conversion.jobs import list_jobs
 from wshard.training.conversion.run import Conversion
 from wshard.training.conversion.target import ConversionTarget

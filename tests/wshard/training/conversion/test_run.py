@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from sink_places import COLLECTIONS
 
+from wshard import Channel, Episode, EpisodeAddress, MemoryReader, WShardError
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.episode.memory_reader import MemoryReader
-from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
-from wshard.core.media.frames import ImageFrames
-from wshard.errors import WShardError
+from wshard.core.episode.protocol import Fingerprint
 from wshard.formats.open import open_location
+from wshard.media import ImageFrames
 from wshard.training.conversion.jobs import list_jobs
 from wshard.training.conversion.run import Conversion
 from wshard.training.conversion.target import ConversionTarget
-from wshard.types import Channel, Episode
 
 
 class FaultySource:

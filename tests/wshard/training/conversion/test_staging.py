@@ -14,10 +14,7 @@ from paths import ROOT
 from sink_places import COLLECTIONS, make_episode
 
 import wshard.training.conversion.staging
-from wshard.core.episode.file import save_wshard
-from wshard.errors import WShardError
-from wshard.formats.base import open_source
-from wshard.formats.detect import detect_format
+from wshard import WShardError, detect_format, open_source, save_wshard
 from wshard.testing import assert_same_episode
 from wshard.training.conversion.jobs import list_jobs
 from wshard.training.conversion.run import Conversion

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from wshard.core.episode.file import save_wshard
-from wshard.errors import FormatError
+from wshard import FormatError, load, save, save_wshard
 from wshard.formats.open import open_location
 from wshard.testing import make_episode
 from wshard.training.conversion.jobs import list_jobs
 from wshard.training.conversion.run import Conversion
-from wshard.training.conversion.single import load, save
 from wshard.training.conversion.target import ConversionTarget
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world_model_sets import SETS, expected_values, make_columns, sha256, write_hdf5, write_lance
 
-from wshard import save_wshard
+from wshard import FormatError, open_source, save_wshard
 from wshard.data import (
     ClipBatch,
     ConcatDataset,
@@ -22,8 +22,7 @@ from wshard.data import (
     collate,
     load_dataset,
 )
-from wshard.errors import DatasetError, EntryNotFoundError, FormatError, SourceNotFoundError, StepError
-from wshard.formats.base import open_source
+from wshard.errors import DatasetError, EntryNotFoundError, SourceNotFoundError, StepError
 from wshard.testing import make_episode
 from wshard.training.data.clips import ClipIndex
 

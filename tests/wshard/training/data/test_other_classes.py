@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import wshard.data
+from wshard import FormatWarning
 from wshard.data import (
     EPISODE_DATA_KEY,
     ClipLoader,
@@ -31,7 +32,7 @@ from wshard.data import (
     get_cache_dir,
     load_dataset,
 )
-from wshard.errors import DatasetError, EntryNotFoundError, FormatWarning, StepError
+from wshard.errors import DatasetError, EntryNotFoundError, StepError
 
 MEMBERS = {  # those of the original, beside the parameters in test_contract
     "Dataset": "column_names episode_column_names get_episode_data load_chunk load_episode get_col_data get_dim "

@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-from wshard import save_wshard
+from wshard import WShardError, save_wshard
 from wshard.data import ClipLoader, ReplayBuffer, load_dataset, split_episodes
-from wshard.errors import DatasetError, NoClipsWarning, SkippedEpisodeWarning, WShardError
+from wshard.errors import DatasetError, NoClipsWarning, SkippedEpisodeWarning
 from wshard.testing import make_episode
 
 

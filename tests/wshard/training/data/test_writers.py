@@ -10,7 +10,7 @@ import pytest
 import torch
 from world_model_sets import SETS, make_columns, write_folder, write_hdf5, write_lance, write_lance_video
 
-from wshard.core.episode.file import save_wshard
+from wshard import FormatError, FormatWarning, save_wshard
 from wshard.data import (
     EPISODE_DATA_KEY,
     FORMATS,
@@ -46,8 +46,6 @@ from wshard.errors import (
     DatasetError,
     EntryNotFoundError,
     EpisodeError,
-    FormatError,
-    FormatWarning,
     RecordingStateError,
     UnknownSchemeError,
     UnsupportedFormatError,

@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
 from bridge.cli.main import command
-from wshard import list_episodes, load_wshard, open_episode, open_wshard, save_wshard
-from wshard.errors import ChecksumError, EpisodeError, FormatError, RecordingExistsError
+from wshard import (
+    Channel,
+    Episode,
+    FormatError,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    detect_format,
+    list_episodes,
+    load_wshard,
+    open_episode,
+    open_wshard,
+    save_wshard,
+)
+from wshard.errors import ChecksumError, EpisodeError, RecordingExistsError
 from wshard.formats.contract import EpisodeReaderContract, SinkContract, SourceContract
-from wshard.formats.detect import detect_format
 from wshard.shardpack import NewEntry, ShardPackReader, ShardPackWriter
 from wshard.testing import assert_same_episode, make_episode
 from wshard.training.shardpack.episodes import ShardPackSink, ShardPackSource
-from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from pathlib import Path

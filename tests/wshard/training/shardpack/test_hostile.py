@@ -13,19 +13,26 @@ import numpy as np
 import pytest
 import zstandard
 
+from wshard import FormatError
 from wshard.core.container.layout import checksum
 from wshard.errors import (
     ChecksumError,
     CodecError,
-    FormatError,
     LimitError,
     MetadataError,
     RecordingExistsError,
     SourceNotFoundError,
 )
-from wshard.shardpack import ShardPackReader, ShardPackWriter, pack_sources, unpack_shardpack, verify_shardpack
+from wshard.shardpack import (
+    PackCodec,
+    ShardPackReader,
+    ShardPackWriter,
+    pack_sources,
+    unpack_shardpack,
+    verify_shardpack,
+)
 from wshard.training.shardpack.index import PackIndex
-from wshard.training.shardpack.layout import EntryHeader, PackCodec, PackFooter, RecordHeader
+from wshard.training.shardpack.layout import EntryHeader, PackFooter, RecordHeader
 
 MILLION = bytes(1_000_000)
 MANY = 1 << 26

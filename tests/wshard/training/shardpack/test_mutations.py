@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from mutations import extend, flip, overwrite, splice, truncate
 
-from wshard.errors import FormatError
+from wshard import FormatError
 from wshard.shardpack import ShardPackReader, ShardPackWriter, repair_shardpack, stream_shardpack, verify_shardpack
 from wshard.shardpack import record as records
 

@@ -15,13 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard import shardpack
+from wshard import FormatError, shardpack
 from wshard.errors import (
     ChecksumError,
     ClosedError,
     CodecError,
     EntryNotFoundError,
-    FormatError,
     IndexCorruptError,
     LimitError,
     ManifestError,

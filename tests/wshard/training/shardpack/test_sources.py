@@ -12,8 +12,8 @@ import pytest
 import typer
 
 from bridge.cli.main import command
+from wshard import FormatError
 from wshard.cli.common import byte_count
-from wshard.errors import FormatError
 from wshard.shardpack import (
     ShardLimits,
     ShardPackReader,

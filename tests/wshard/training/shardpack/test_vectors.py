@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from paths import ROOT
 
+from wshard import FormatError
 from wshard.core.container.layout import checksum
-from wshard.errors import FormatError
 from wshard.shardpack import (
     NewEntry,
     ShardPackReader,

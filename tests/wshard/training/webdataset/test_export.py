@@ -15,10 +15,9 @@ import yaml
 from PIL import Image
 from webdataset_tars import read_samples
 
-from wshard.core.episode.file import save_wshard
-from wshard.core.media.images import encode_image
+from wshard import Episode, save_wshard
 from wshard.errors import DatasetError, NoClipsError
-from wshard.types import Episode
+from wshard.media import encode_image
 from wshard.webdataset import ShardifyOptions, shardify
 
 if TYPE_CHECKING:

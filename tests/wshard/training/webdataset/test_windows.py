@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wshard.errors import DatasetError
-from wshard.training.webdataset.options import ShardifyOptions, parse_size
+from wshard.training.webdataset.options import parse_size
 from wshard.training.webdataset.resize import resize_lanczos, resize_nearest
 from wshard.training.webdataset.sample import relative_poses
 from wshard.training.webdataset.windows import ShardWindows, find_still
+from wshard.webdataset import ShardifyOptions
 
 DEFAULT = ShardWindows(past=1, future=19, stride=3)
 
