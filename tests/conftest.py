@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 # Hundreds of child processes import this project, and every run rewrites the assertions of all tests: with what was
-# compiled kept, also where the environment says otherwise, a child starts in two thirds of the time.
+# compiled saved, also where the environment says otherwise, a child starts in two thirds of the time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -106,11 +106,11 @@ def standard(values):
     mean, spread = statistics.fmean(values), statistics.pstdev(values)
     return [(value - mean) / spread for value in values] if spread else None
 def mass(query, rows):
-    asked, found = standard(query.tolist()), []
+    wanted, found = standard(query.tolist()), []
     for start in range(len(rows) - len(query) + 1):
-        held = standard(rows[start : start + len(query)].tolist())
-        still = (asked is None) + (held is None)
-        found.append([math.dist(asked, held) if not still else 0, len(query) ** 0.5, 0][still])
+        part = standard(rows[start : start + len(query)].tolist())
+        still = (wanted is None) + (part is None)
+        found.append([math.dist(wanted, part) if not still else 0, len(query) ** 0.5, 0][still])
     import numpy
     return numpy.array(found)
 """

@@ -213,7 +213,7 @@ def test_an_upgrade_without_room_for_the_copy_changes_nothing(tmp_path: Path, mo
     path = tmp_path / "catalog.db"
     make(path)
     colour = know_colour(monkeypatch)
-    (tmp_path / f"{path.name}.version-{LAST}").write_text("mine")
+    (tmp_path / f"{path.name}.version-{LAST}").write_text("own")
     before = _tables(path)
     with pytest.raises(CatalogError, match=f"version-{LAST} to be free"):
         Catalog.open(path)
@@ -353,7 +353,7 @@ from pathlib import Path
 with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
     catalog.episodes.register([make_record(1)])  # modules that load late load now, while they may be read
     catalog.maintenance.back_up(Path(warm, "backup"))
-locked, mine = Path(sys.argv[1], "locked"), Path(sys.argv[1], "mine.db")
+locked, own = Path(sys.argv[1], "locked"), Path(sys.argv[1], "own.db")
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
@@ -361,10 +361,10 @@ for ask in (
     lambda: open_place(place_of(locked / "archive")),
     lambda: open_place(place_of(locked / "archive"), create=True),
     lambda: Catalog.open(locked / "archive" / "catalog.db"),
-    lambda: back_up(mine, locked / "backup"),
-    lambda: restore(locked / "backup", mine, force=True),
-    lambda: restore(mine, locked / "archive" / "catalog.db"),
-    lambda: restore(Path(sys.argv[1], "unreadable"), mine, force=True),
+    lambda: back_up(own, locked / "backup"),
+    lambda: restore(locked / "backup", own, force=True),
+    lambda: restore(own, locked / "archive" / "catalog.db"),
+    lambda: restore(Path(sys.argv[1], "unreadable"), own, force=True),
 ):
     try:
         ask()
@@ -395,11 +395,11 @@ def test_a_catalog_in_a_read_only_folder_can_be_read(written: str) -> None:
 def test_what_this_account_may_not_see_is_reported_as_such() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder, locked = Path(place), Path(place, "locked")
-        for path in (folder / "mine.db", locked / "archive" / "catalog.db", folder / "unreadable"):
+        for path in (folder / "own.db", locked / "archive" / "catalog.db", folder / "unreadable"):
             path.parent.mkdir(parents=True, exist_ok=True)
             make(path)
         folder.chmod(0o755)
-        (folder / "mine.db").chmod(0o644)
+        (folder / "own.db").chmod(0o644)
         (folder / "unreadable").chmod(0o000)
         locked.chmod(0o000)
         command = [sys.executable, "-c", LOCKED, place, *sys.path]

@@ -1,4 +1,4 @@
-"""What is not installed is told with both ways to install it, in every package."""
+"""What is not installed is reported with both ways to install it, in every package."""
 
 from __future__ import annotations
 

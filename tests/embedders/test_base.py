@@ -121,8 +121,8 @@ def test_whole_numbers_for_damping_are_the_same_embedder():
     ],
 )
 def test_answers_of_a_callable_that_are_not_vectors_are_refused(answer, message):
-    with pytest.raises(EmbedderError, match=f"embedder 'mine': .*{message}"):
-        PooledCallable(answer, "mine").embed([np.ones((4, 3))], None)
+    with pytest.raises(EmbedderError, match=f"embedder 'own': .*{message}"):
+        PooledCallable(answer, "own").embed([np.ones((4, 3))], None)
 
 
 def test_a_callable_gets_the_raw_mean_as_float32_and_its_errors_pass():
@@ -138,9 +138,9 @@ def test_a_callable_gets_the_raw_mean_as_float32_and_its_errors_pass():
     assert seen[-1].dtype == np.float32
 
     def fail(mean):
-        raise ZeroDivisionError("mine")
+        raise ZeroDivisionError("own")
 
-    with pytest.raises(ZeroDivisionError, match="mine"):
+    with pytest.raises(ZeroDivisionError, match="own"):
         PooledCallable(fail).embed([np.ones((1, 1))], None)
 
 

@@ -14,7 +14,7 @@ from wshard.errors import EmbedderError
 
 
 def longer(mean):
-    """Answer with more numbers than it is asked about, of another dtype."""
+    """Answer with more numbers than it is given, of another dtype."""
     return np.concatenate([mean, np.tanh(mean), [1.0]]).astype(np.float64)
 
 

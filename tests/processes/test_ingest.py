@@ -132,7 +132,7 @@ def test_two_ingests_of_two_folders_with_other_statistics(tmp_path):
 
 
 class Overtaken:
-    """Progress that does something else at the n-th thing it is told."""
+    """Progress that does something else at the n-th report."""
 
     def __init__(self, moment, action) -> None:
         self.left, self.action = moment, action
@@ -153,7 +153,7 @@ MOMENTS = [*((WindowPlan(), moment) for moment in (2, 6, 0, 4)), *((WindowPlan(5
 def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, moment, windows):
     archive = tmp_path / "archive"
     first = save(tmp_path / "first", *(episode(0, n, 8) for n in range(5)))
-    own = save(tmp_path / "mine", *(episode(1, n, 8, spread=5.0) for n in range(9)))
+    own = save(tmp_path / "own", *(episode(1, n, 8, spread=5.0) for n in range(9)))
     other = save(tmp_path / "other", *(episode(2, n, 8, spread=50.0) for n in range(9)))
     ingest(archive, *first, windows=windows)
 

@@ -36,7 +36,7 @@ class Watch:
         catalog.annotations.review(self.ids[:10], "accepted")
         catalog.annotations.set_scores("quality", {id_: id_ / 7 for id_ in self.ids})
         catalog.annotations.add_lineage(self.ids[:5], "trimmed_from", "uid")
-        catalog.collections.save_snapshot("kept", "env:env-1")
+        catalog.collections.save_snapshot("chosen", "env:env-1")
         catalog.collections.save_query("short", "length:<120")
 
     def plans(self, call: Callable[[], object]) -> list[str]:
@@ -88,7 +88,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "facet of flags": lambda w: w.catalog.query.facets(["flag"]),
     "findings": lambda w: w.catalog.checks.findings(w.ids[:3]),
     "unchecked": lambda w: w.catalog.checks.unchecked("1", w.ids),
-    "kept measures": lambda w: w.catalog.checks.stored_measures("family", 5),
+    "stored measures": lambda w: w.catalog.checks.stored_measures("family", 5),
     "set checked": lambda w: w.catalog.checks.set_checked(w.verdicts, most=5),
     "flag them": lambda w: w.catalog.checks.flag(w.ids[:3], CheckFinding("integrity", "cut")),
     "review": lambda w: w.catalog.query.ids("review:accepted"),
@@ -110,13 +110,13 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "collections": lambda w: w.catalog.collections.all(),
     "save query": lambda w: w.catalog.collections.save_query("live", COMBINED),
     "save snapshot": lambda w: w.catalog.collections.save_snapshot("other", COMBINED),
-    "in a snapshot": lambda w: w.catalog.query.ids("collection:kept"),
+    "in a snapshot": lambda w: w.catalog.query.ids("collection:chosen"),
     "in a query": lambda w: w.catalog.query.ids("collection:short"),
-    "picks": lambda w: w.catalog.collections.picks("kept"),
-    "picked": lambda w: w.catalog.collections.picked("kept"),
-    "combine": lambda w: w.catalog.collections.combine("both", "union", "kept", "short"),
-    "split": lambda w: w.catalog.collections.split("kept", {"a": 0.5, "b": 0.5}, by=["env_id", "tag"]),
-    "ancestors": lambda w: w.catalog.collections.ancestors("kept"),
+    "picks": lambda w: w.catalog.collections.picks("chosen"),
+    "picked": lambda w: w.catalog.collections.picked("chosen"),
+    "combine": lambda w: w.catalog.collections.combine("both", "union", "chosen", "short"),
+    "split": lambda w: w.catalog.collections.split("chosen", {"a": 0.5, "b": 0.5}, by=["env_id", "tag"]),
+    "ancestors": lambda w: w.catalog.collections.ancestors("chosen"),
     "facts": lambda w: w.catalog.query.facts(w.ids[:3]),
     "audit": lambda w: w.catalog.annotations.audit(w.ids[:3]),
     "add note": lambda w: w.catalog.annotations.add_note(w.ids[:3], "blurred"),

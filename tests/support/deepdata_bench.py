@@ -55,7 +55,7 @@ class Bench:
         return made
 
     def commit(self, count: int) -> list[int]:
-        """Write as many more to the ledger while the index cannot be told."""
+        """Write as many more to the ledger while the index cannot be reached."""
         index, self.shelf.index = self.shelf.index, Deaf()
         try:
             return self.fill(count)

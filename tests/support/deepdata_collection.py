@@ -91,7 +91,7 @@ class Collection:
             cosines = np.where(norms > 0, self.matrix @ query / np.where(norms > 0, norms, 1), 0)
         distances = np.maximum(0, 1 - cosines).astype(np.float32)
         order = (at for at in np.argsort(distances, kind="stable").tolist() if at in self.reachable)
-        if filters is not None:  # applied during the walk: as many as asked come back (§12)
+        if filters is not None:  # applied during the walk: as many as requested come back (§12)
             saved = [*islice((at for at in order if self._meets(self.nodes[at][0], filters)), count)]
         else:  # deleted ones are dropped afterwards (S-5; L124)
             spare = count if len(self.deleted) > 0.1 * len(self.nodes) else 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """HTTP/1.1 with kept connections; `respond(method, path, headers, body)` gives (status, headers, body)."""
+    """HTTP/1.1 with persistent connections; `respond(method, path, headers, body)` gives (status, headers, body)."""
 
     protocol_version = "HTTP/1.1"
     timeout = 30
@@ -112,7 +112,7 @@ class Replay:
 
 @contextmanager
 def replaying(wire: Path, server: str) -> Iterator[tuple[Replay, str]]:
-    """Serve the recording; fails when anything was asked that was not recorded."""
+    """Serve the recording; fails at any request that was not recorded."""
     replay = Replay(wire, server)
     with serving(replay.respond) as running:
         yield replay, running.url

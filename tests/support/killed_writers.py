@@ -2,7 +2,7 @@
 
     python killed_writers.py KILLS [WAY ...]
 
-A stage is the moment before the system is asked to open, rename, link or remove a file of the folder, and before and
+A stage is the moment before the system gets a call to open, rename, link or remove a file of the folder, and before and
 after calls of a library that does so itself; the last one comes after the call has returned. KILLS: the number of
 stages for each way, where 1 is one of the middle; of "pack over" all are tried.
 """

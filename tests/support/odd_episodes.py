@@ -78,7 +78,7 @@ PARTS: Final[Mapping[str, dict[str, Any]]] = {
                 {"labels": [1, 2], "n": None, "o": {}, "nested": {"a": [1, {"b": None}]}},
                 {"text": "a\0b", "": "unnamed", "a/b": "slash", "über": "ü"},
                 {"whole": 3, "large": 2**70, "real": 1.5, "flag": False, "list": [[1], [2, 3]]},
-                {"num_samples": 7, "language_instruction": "mine", "env_args": {"a": 1}, "model_file": "<x/>"},
+                {"num_samples": 7, "language_instruction": "own", "env_args": {"a": 1}, "model_file": "<x/>"},
                 {"id": 5, "seed": 3, "options": {"a": 1}, "total_steps": 9, "dataset_id": "d", "algorithm_name": "x"},
                 {
                     "final_observation": {"state": [1.0] * 6},

@@ -169,7 +169,7 @@ def running_browser() -> Iterator[Browser]:
 
 @contextmanager
 def signed_in(browser: Browser, app: RunningApp, height: int = 800) -> Iterator[BrowserContext]:
-    """Yield a browser that is signed in, with windows 1280 pixels wide; it waits a minute for what it is told to."""
+    """Yield a browser that is signed in, with windows 1280 pixels wide; it waits a minute for what it has to do."""
     context = browser.new_context(viewport={"width": 1280, "height": height})
     context.set_default_timeout(60_000)
     context.new_page().goto(f"{app.url}/?token={app.sign_ins.new_link_token()}")
@@ -203,7 +203,7 @@ def _axe() -> str:
 def find_violations(page: Page, within: str = "html") -> list[Any]:
     """Return the rules of axe-core that a page breaks, with the elements: all in light, those about colours in dark.
 
-    within: what is looked at. Behind a dialog is a page that nobody can reach.
+    within: what is checked. Behind a dialog is a page that nobody can reach.
     """
     page.evaluate(f"() => {{ {_axe()} }}")
     found = list[Any]()
@@ -214,7 +214,7 @@ def find_violations(page: Page, within: str = "html") -> list[Any]:
             "() => new Promise((then) => requestAnimationFrame(() => requestAnimationFrame(then)))"
         )  # drawn anew
         found += page.evaluate(
-            "asked => axe.run(...asked).then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))",
+            "args => axe.run(...args).then(found => found.violations.map(v => [v.id, v.nodes.map(n => n.html)]))",
             [within, rules],
         )
     return found

@@ -137,27 +137,27 @@ def test_one_lane_may_be_named_without_a_list(tmp_path, folder):
 
 def test_backup_and_restore(archive, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "8 episodes" in wshard("backup", "kept.db", "-a", "archive").stdout
+    assert "8 episodes" in wshard("backup", "backup.db", "-a", "archive").stdout
     with opened_archive(archive) as opened:
         opened.catalog.episodes.remove(opened.catalog.query.ids()[2:])
     copies(archive)
-    refused = wshard("restore", "kept.db", "-a", "archive")
+    refused = wshard("restore", "backup.db", "-a", "archive")
     assert refused.exit_code == 1
     assert "--force" in refused.stderr
     assert catalogued(archive) == 2
-    assert "8 episodes" in wshard("restore", "kept.db", "-a", "archive", "--force").stdout
+    assert "8 episodes" in wshard("restore", "backup.db", "-a", "archive", "--force").stdout
     assert not (archive / "index").exists()
     assert_complete(archive, files(folder))
     copies(archive)
     (archive / "index" / "notes.txt").write_text("not of this software")
-    assert wshard("restore", "kept.db", "-a", "archive", "--force").exit_code == 0
+    assert wshard("restore", "backup.db", "-a", "archive", "--force").exit_code == 0
     assert [path.name for path in (archive / "index").iterdir()] == ["notes.txt"]
-    assert wshard("restore", "kept.db", "-a", "elsewhere").exit_code == 0
+    assert wshard("restore", "backup.db", "-a", "elsewhere").exit_code == 0
     assert_complete(tmp_path / "elsewhere", files(folder))
     with pytest.raises(CatalogExistsError):
-        restore_archive(tmp_path / "kept.db", archive)
+        restore_archive(tmp_path / "backup.db", archive)
     (archive / "catalog.db").write_bytes(b"x" * 9000)
-    restored = wshard("restore", "kept.db", "-a", "archive", "--force")
+    restored = wshard("restore", "backup.db", "-a", "archive", "--force")
     assert "the damaged catalog was moved to" in restored.stderr
     assert_complete(archive, files(folder))
 
@@ -167,7 +167,7 @@ def test_backup_and_restore_of_a_server(place, folder, server, tmp_path, monkeyp
     monkeypatch.setenv("PATH", f"{server.process.bin_path}:{os.environ['PATH']}")
     monkeypatch.setenv("WSHARD_ARCHIVE", place)
     ingest(place, folder)
-    saved = str(tmp_path / "kept.dump")
+    saved = str(tmp_path / "backup.dump")
     assert "8 episodes" in wshard("backup", saved).stdout
     with opened_archive(place) as opened:
         opened.catalog.episodes.remove(opened.catalog.query.ids()[2:])
@@ -234,8 +234,8 @@ def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
         f"from {command} import main\n"
         "real = wshard.cli.interrupts.end_when_interrupted\n"
         f"import {command} as module\n"
-        "def told(): real(); print('go', flush=True)\n"
-        "module.end_when_interrupted = told\n"
+        "def report(): real(); print('go', flush=True)\n"
+        "module.end_when_interrupted = report\n"
         "main()"
     )
     arguments = ["--help"] if command == "bridge.cli.entry" else ["--folder", str(tmp_path)]

@@ -152,7 +152,7 @@ def test_losses_stand_on_lines_of_their_own_beside_the_bar(episode, tmp_path):
 def test_overwriting_waits_for_the_new_and_error_refuses(lines, episode, tmp_path):
     out = tmp_path / "out"
     assert run("convert", lines, out)[0] == 0
-    (out / "notes.txt").write_text("mine")
+    (out / "notes.txt").write_text("own")
     assert run("convert", lines, out, "--mode", "error")[0] == 1
     assert run("convert", episode, out, "--mode", "overwrite", "--to", "wshard")[0] == 0
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", f"{make_episode(T=40).id}.wshard"]

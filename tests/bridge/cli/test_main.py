@@ -72,9 +72,9 @@ def test_an_archive_that_is_opened_by_a_link_is_the_same_archive(own, tmp_path, 
 
 
 def test_a_default_archive_that_is_opened_by_a_link_of_another_name_is_the_same(own, tmp_path):
-    (tmp_path / "mine").symlink_to(own / ".wshard")
-    assert "8 unchanged" in command("ingest", own / "episodes", "-a", "mine", folder=tmp_path).stdout
-    assert "no problems found" in command("fsck", "-a", "mine", folder=tmp_path).stdout
+    (tmp_path / "linked").symlink_to(own / ".wshard")
+    assert "8 unchanged" in command("ingest", own / "episodes", "-a", "linked", folder=tmp_path).stdout
+    assert "no problems found" in command("fsck", "-a", "linked", folder=tmp_path).stdout
 
 
 def test_an_archive_that_was_made_by_a_link_can_be_moved_with_its_episodes(own, tmp_path):
@@ -188,7 +188,7 @@ def test_show_by_id_uid_and_file(home):
         (("ingest", "."), "no episodes in .: expected files that end in .wshard"),
         (("ls",), "no archive at .wshard: expected .wshard/catalog.db in {}"),
         (("search", "x"), "no archive at .wshard"),
-        (("ls", "-a", "mine"), "no archive at mine: expected mine/catalog.db; `wshard ingest`"),
+        (("ls", "-a", "linked"), "no archive at linked: expected linked/catalog.db; `wshard ingest`"),
         (("ingest", "ep.wshard", "--embedder", "nope"), "found 'nope'"),
         (("ingest", "ep.wshard", "--index", "gopher://x"), "found 'gopher://x'"),
     ],

@@ -1,4 +1,4 @@
-"""Findings about an archive: copies and strangers that were put there, kept as scores and collections."""
+"""Findings about an archive: copies and strangers that were put there, stored as scores and collections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of every index, kept by the DeepData index: on the fake server, and on a live one (DEEPDATA_URL)."""
+"""The contract of every index, run by the DeepData index: on the fake server, and on a live one (DEEPDATA_URL)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fsck of an archive whose index is a server: what is there too little, too much, too long; told, and mended."""
+"""fsck of an archive whose index is a server: what is there too little, too much, too long; reported, and mended."""
 
 from __future__ import annotations
 

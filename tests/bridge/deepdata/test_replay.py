@@ -119,7 +119,7 @@ def test_every_refusal_reports_what_the_server_stated(open_server, wire, refused
     assert caught.value.status == recorded["status"]
     assert caught.value.text == recorded["response_raw"].strip()
     assert f"{method} {path}" in str(caught.value)
-    assert len(replay.answered) == 1, "a refusal is not asked for again, 500 or not"
+    assert len(replay.answered) == 1, "a refused request is not repeated, 500 or not"
 
 
 @pytest.mark.parametrize("line", [31, 33, 34, 47, 64, 77, 128, 147])
@@ -168,7 +168,7 @@ def test_documents_are_read_by_id_unknown_ones_left_out(open_server):
     assert np.array_equal(one.vector, np.array(X, np.float32))
     assert [found.id for found in v2.fetch("episodes", {999: "?", 3: "ep-3"}, 4)] == [3]  # 60
     assert v2.fetch("episodes", {999: "?"}, 4) == []  # 61
-    assert v2.fetch("episodes", {}, 4) == []  # nothing is asked: 62 would refuse it
+    assert v2.fetch("episodes", {}, 4) == []  # no request: 62 would refuse it
 
 
 def test_a_search_gives_distances_and_leaves_out_what_has_no_ref(open_server):

@@ -21,7 +21,7 @@ __all__ = ["filled"]
 
 
 def test_an_open_index_believes_nothing_of_before_a_restore(filled):
-    saved, space = filled.folder / "kept.db", filled.space
+    saved, space = filled.folder / "backup.db", filled.space
     back_up(filled.folder / "catalog.db", saved)
     before, clock = dict(filled.shelf.stored[space.fingerprint]), filled.catalog.clock()
     for changed in (5, 6):
@@ -47,13 +47,13 @@ def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_s
             first = Bench(tmp_path, fake, server.url, catalog)
             ids = first.fill(40)
             stored_vectors = dict(first.shelf.stored[first.space.fingerprint])
-        shutil.copy(path, tmp_path / "kept.db")
+        shutil.copy(path, tmp_path / "backup.db")
         with Catalog.open(path) as catalog:
             second = Bench(tmp_path, fake, server.url, catalog)
             second.ids = ids
             second.shelf.bury(ids[:2], second.space)
             second.fill(2)
-        shutil.copy(tmp_path / "kept.db", path)
+        shutil.copy(tmp_path / "backup.db", path)
         with Catalog.open(path) as catalog:
             third = Bench(tmp_path, fake, server.url, catalog)
             third.shelf.stored[third.space.fingerprint] = stored_vectors

@@ -101,7 +101,7 @@ def test_an_older_state_that_comes_back_gives_no_wrong_hits_to_who_is_searching(
     query = unit_vectors(1, 3)[0]
     check(made.shelf, made.space, query, top(5))
     made.check()
-    assert not made.shelf.index.search(made.space, query, top(5)).exact, "the server is asked again"
+    assert not made.shelf.index.search(made.space, query, top(5)).exact, "the server gets another request"
     made.fill(1)
     assert made.shelf.index.audit(made.space, full=True).state == "ok"
 

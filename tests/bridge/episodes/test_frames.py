@@ -1,4 +1,4 @@
-"""Images from files to hits: which lane is taken, how it is asked for, and what is left out."""
+"""Images from files to hits: which lane is taken, how it is chosen, and what is left out."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class _Appending(_Flat):
 
 
 class _CountingCalls(_Flat):
-    """Counts what it was told instead of what it holds."""
+    """Counts the points it got instead of those it has."""
 
     def __init__(self, catalog, folder) -> None:
         super().__init__(catalog, folder)
@@ -314,7 +314,7 @@ class _Obedient(_Flat):
 
 
 class _DeletedTakePlaces(_Flat):
-    """Looks among all that it ever held for the nearest, drops the deleted, and is content if others fill the places.
+    """Looks among all that it ever had for the nearest, drops the deleted, and is content if others fill the places.
 
     The others are those that lie aside, since an equal one was there before them.
     """

@@ -401,7 +401,7 @@ def test_damaged_lists_are_ignored_and_made_again(shelf, tmp_path, name):
         assert stored.home is not None, "the vectors themselves are sound"
         again.index.upsert(space, [])
         again.index.close()
-        if stored.lists_damaged:  # else the damage lies where no search has looked yet
+        if stored.lists_damaged:  # else the damage lies where no search has been yet
             opened(shelf, tmp_path).lists.checksums.check()
         check_everything(again, [1])
 

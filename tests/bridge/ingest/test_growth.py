@@ -72,7 +72,7 @@ def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
             spaces.append(len(catalog.vectors.spaces()))
             assert len(catalog.vectors.spaces("active")) == 1
             if number % 4 == 0:
-                assert drift_of(catalog) <= 2 * DRIFT_LIMIT  # looked at when a twentieth of the archive has changed
+                assert drift_of(catalog) <= 2 * DRIFT_LIMIT  # checked when a twentieth of the archive has changed
         assert drift_of(catalog) <= DRIFT_LIMIT
     assert_complete(grown, paths)
     ingest(at_once, *paths)

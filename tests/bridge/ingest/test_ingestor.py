@@ -135,7 +135,7 @@ def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
     ingest(archive, folder)
     before, vectors = episodes_by_path(archive), vectors_of(archive)
     with opened_archive(archive) as opened:
-        opened.catalog.annotations.tag([row.id for row in before.values()], "kept")
+        opened.catalog.annotations.tag([row.id for row in before.values()], "saved")
     moved = folder.parent / "moved"
     (folder / "task-1").rename(moved)
     assert counts(ingest(archive, folder, moved)) == {"unchanged": 8, "moved": 4}
@@ -143,7 +143,7 @@ def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
     for path in files(moved):
         old = folder / "task-1" / path.name
         assert (after[path].uid, after[path].id) == (before[old].uid, before[old].id)
-        assert after[path].tags == ("kept",)
+        assert after[path].tags == ("saved",)
         assert np.array_equal(
             *(v[k] for v in (vectors, vectors_of(archive)) for k in v if Path(k[1]).name == path.name)
         )
@@ -226,7 +226,7 @@ def test_an_episode_whose_file_another_one_took_is_found_again(archive, folder):
     before = episodes_by_path(archive)
     with opened_archive(archive) as opened:
         opened.catalog.annotations.add_note([before[second].id], "spilled")
-    saved = second.rename(folder.parent / "kept.wshard")
+    saved = second.rename(folder.parent / "saved.wshard")
     first.rename(second)
     (message,) = ingest(archive, folder).replaced
     assert (message.path, message.before, message.now) == (
@@ -405,7 +405,7 @@ def test_lanes_that_turn_out_to_hold_no_numbers_are_left_out_or_reported_if_name
         ("stats", "stats"),
         ("mean", "mean"),
         ("bridge_episodes:shifted", "bridge_episodes:shifted"),
-        (PooledCallable(shifted, "mine", 3), "mine"),
+        (PooledCallable(shifted, "own", 3), "own"),
         (PooledCallable(lambda mean: mean[:2] + 1, name="shifted"), "shifted"),
     ],
 )

@@ -175,7 +175,7 @@ class LocationContract(ABC):
     def test_a_location_that_moves_takes_its_annotations_along(self, archive, place):
         tags = {row.digest: row.uid for row in rows(archive)}
         with open_archive(archive) as opened:
-            opened.catalog.annotations.tag(opened.catalog.query.ids(), "mine")
+            opened.catalog.annotations.tag(opened.catalog.query.ids(), "own")
         there = place.parent / "elsewhere"
         there.mkdir()
         moved = place.rename(there / f"renamed{place.suffix}")
@@ -183,10 +183,10 @@ class LocationContract(ABC):
         assert (report.moved, report.new, report.embedded, report.failed) == (self.count, 0, 0, [])
         assert {row.address for row in rows(archive)} == set(self.episodes(moved))
         assert {row.digest: row.uid for row in rows(archive)} == tags
-        assert all(row.tags == ("mine",) for row in rows(archive))
+        assert all(row.tags == ("own",) for row in rows(archive))
 
     def test_fsck_finds_a_location_that_moved_and_repairs_the_archive(self, tmp_path, place):
-        archive = tmp_path / "above"  # whose folder is looked through for what moved
+        archive = tmp_path / "above"  # whose folder is searched for what moved
         ingest(archive, place.parent)
         assert check(archive, data=True).ok
         moved = place.rename(place.parent / f"renamed{place.suffix}")

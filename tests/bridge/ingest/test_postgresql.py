@@ -161,7 +161,7 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
     """As above, with the numbers that it holds in memory."""
     known, gone, other = paths[:10], paths[10], save(tmp_path / "other", episode(1, 40))[0]
     ingest(place, *known)
-    file = tmp_path / "kept"
+    file = tmp_path / "saved"
     if product == "sqlite":
         with open_archive(place) as archive:
             archive.catalog.maintenance.back_up(file)

@@ -1,4 +1,4 @@
-"""How locations are read is kept in the archive: the format that was named, and the names of lanes."""
+"""How locations are read is stored in the archive: the format that was named, and the names of lanes."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def watched(archive, *folders, **changes):
 
 
 def until_stopped(said, pattern=r"(\d+) {}", **counts):
-    """Wait until so many were told of, in all batches: what is interrupted before that is in no summary."""
+    """Wait until so many were reported, in all batches: what is interrupted before that is in no summary."""
     deadline = time.monotonic() + PATIENCE
     for name, wanted in counts.items():
         while sum(map(int, re.findall(pattern.format(name), "".join(said["out"])))) < wanted:

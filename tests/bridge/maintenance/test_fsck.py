@@ -1,4 +1,4 @@
-"""Every damage that fsck knows, really made: it is found, told, and mended where that loses nothing."""
+"""Every damage that fsck knows, really made: it is found, reported, and mended where that loses nothing."""
 
 # ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
 from __future__ import annotations
@@ -83,7 +83,7 @@ def mended(archive, **options):
 
 
 def said(archive):
-    """Return how many episodes have kept what people said of them."""
+    """Return how many episodes still have what people said of them."""
     with opened_archive(archive) as opened:
         return opened.catalog.query.count('tag:good review:accepted "a note"')
 
@@ -385,7 +385,7 @@ def test_what_interrupted_processes_left_is_removed_from_the_archive_and_reporte
         folder / ".x.wshard.0123abcd.tmp",
         own / "my.tmp",
         own / ".my.0123abcd.tmp",
-        own / ".catalog.db.mine",
+        own / ".catalog.db.own",
         folder / "my.partial",
     ]
     killed = folder / ".x.wshard.89abcdef.tmp"

@@ -56,11 +56,11 @@ def killed_before_the_copies_went(saved, archive):
 def test_a_copy_of_another_future_is_not_believed(tmp_path, go_back, further):
     """Numbers of vectors are equal; the clock is that of the copy, or has passed it."""
     stored = put(tmp_path, 1)
-    back_up(tmp_path / "catalog.db", tmp_path / "kept.db")
+    back_up(tmp_path / "catalog.db", tmp_path / "backup.db")
     put(tmp_path, 2, tail_rows=0, episodes=range(10))
     with index_of(tmp_path) as shelf:
         clock, state = shelf.catalog.clock(), shelf.catalog.vectors.state(1)
-    go_back(tmp_path / "kept.db", tmp_path)
+    go_back(tmp_path / "backup.db", tmp_path)
     stored |= put(tmp_path, 3, episodes=range(10))
     stored |= put(tmp_path, 4, episodes=range(10, 10 + further))
     with index_of(tmp_path) as shelf:
@@ -96,13 +96,13 @@ def folder(tmp_path):
 def test_a_check_reports_a_copy_of_another_future(tmp_path, folder):
     archive = tmp_path / "archive"
     ingest(archive, folder)
-    back_up(archive / "catalog.db", tmp_path / "kept.db")
+    back_up(archive / "catalog.db", tmp_path / "backup.db")
     for seed in (98, 99):
         rewrite(files(folder)[0], episode(0, seed, 12, id="task-0-0"))
         ingest(archive, folder)
         if seed == 98:
             copies(archive)
-            by_hand(tmp_path / "kept.db", archive)
+            by_hand(tmp_path / "backup.db", archive)
     with open_archive(archive) as opened:
         found = fsck(opened)
         assert [one.code for one in found.findings] == ["index"]
@@ -113,13 +113,13 @@ def test_a_check_reports_a_copy_of_another_future(tmp_path, folder):
 
 def test_every_restore_begins_another_edition(tmp_path):
     put(tmp_path, 1)
-    back_up(tmp_path / "catalog.db", tmp_path / "kept.db")
+    back_up(tmp_path / "catalog.db", tmp_path / "backup.db")
     seen = []
     with Catalog.open(tmp_path / "catalog.db") as watching:
         for _ in range(3):
             watching.instant()
             seen.append(watching.edition)
-            restore_archive(tmp_path / "kept.db", tmp_path, force=True)
+            restore_archive(tmp_path / "backup.db", tmp_path, force=True)
     assert len(set(seen)) == 3
 
 
@@ -133,7 +133,7 @@ def test_folders_of_others_in_the_index_stay(tmp_path, folder):
         ingest(tmp_path / name, folder)
         (tmp_path / name / "index").symlink_to(tmp_path / "v3")
     theirs.append(home_of(tmp_path / "one", make_space("retired")) / "y")
-    theirs.append(home_of(tmp_path / "one", spaces_of(tmp_path / "one")[0]) / "mine" / "z")
+    theirs.append(home_of(tmp_path / "one", spaces_of(tmp_path / "one")[0]) / "own" / "z")
     for path in theirs:
         path.parent.mkdir(parents=True)
         path.write_text("of somebody else")
@@ -147,8 +147,8 @@ def test_folders_of_others_in_the_index_stay(tmp_path, folder):
             with open_archive(tmp_path / "one") as opened:
                 repair(opened, data=True)
         if number == 3:
-            back_up(tmp_path / "one" / "catalog.db", tmp_path / "kept.db")
-            restore_archive(tmp_path / "kept.db", tmp_path / "one", force=True)
+            back_up(tmp_path / "one" / "catalog.db", tmp_path / "backup.db")
+            restore_archive(tmp_path / "backup.db", tmp_path / "one", force=True)
         assert [path.exists() for path in theirs] == [True] * 5
         assert sorted(home_of(tmp_path / "two", spaces_of(tmp_path / "two")[0]).rglob("*")) == other
     assert_complete(tmp_path / "one", files(folder))

@@ -349,7 +349,7 @@ def test_a_coarse_alignment_finds_what_vectors_rank_last_and_drops_none_of_the_n
     assert (len(chosen.episodes), int(chosen.free.sum())) == (6, 2)
 
 
-# ---- files that change, lanes kept in memory ------------------------------------------------------------------------
+# ---- files that change, lanes in memory -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"where": "length:>=60"}, {"per_episode": 1}, {"exclude_self": True}])

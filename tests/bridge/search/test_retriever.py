@@ -249,7 +249,7 @@ def test_a_number_per_timestep_may_be_requested_in_either_form(tmp_path):
             for form in [(12, 1, 1), (1, 12), (6, 2)]:
                 with pytest.raises(QueryError, match="fits none"):
                     retriever.search_similar_episodes({"grip": grips[0].reshape(form)})
-    ingest(tmp_path / "one", tmp_path / "two")  # both forms in one archive: what comes as it is kept is not ambiguous
+    ingest(tmp_path / "one", tmp_path / "two")  # both forms in one archive: what comes as it is stored is not ambiguous
     with TrajectoryRetriever(tmp_path / "one") as retriever:
         for number, form in ((0, (12,)), (4, (12, 1))):
             hits = retriever.search_similar_episodes({"grip": grips[number].reshape(form)})

@@ -1,4 +1,4 @@
-"""Search by what is meant: tasks as vectors beside BM25, kept true to the files, and in nobody else's way."""
+"""Search by what is meant: tasks as vectors beside BM25, true to the files, and in nobody else's way."""
 
 # ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORDS = ("pick", "up", "the", "cup", "open", "drawer", "wave", "at", "door")
 
 
 class Meanings:
-    """Knows nine words and four that mean the same as one of them; counts what it was asked."""
+    """Knows nine words and four that mean the same as one of them; counts its calls."""
 
     name, version = "meanings", 1
 

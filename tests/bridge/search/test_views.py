@@ -207,7 +207,7 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
     assert "also available (--embedder, --lanes, --windows or --env): blocks" in least.stderr
 
 
-# ---- what is told beside hits ---------------------------------------------------------------------------------------
+# ---- notes with the hits --------------------------------------------------------------------------------------------
 
 
 def test_a_text_that_nothing_holds_is_reported(retriever, archive, folder):

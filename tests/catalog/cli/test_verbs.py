@@ -57,7 +57,7 @@ def test_nothing_is_stated_of_all_episodes_by_accident(archive: Path, verb: tupl
     assert "expected episodes" in run(*verb, code=2).stderr
     assert "neither a file nor an episode" in run(*verb, "nobody", code=1).stderr
     assert "this archive: filters are given as --where" in run(*verb, "env:reach", code=1).stderr
-    assert "as --where" not in run(*verb, "/data/of:mine.wshard", code=1).stderr
+    assert "as --where" not in run(*verb, "/data/of:own.wshard", code=1).stderr
     assert "at character 1 of the filter" in run(*verb, "-w", "colour:red", code=2).stderr
 
 

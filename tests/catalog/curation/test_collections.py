@@ -1,4 +1,4 @@
-"""Collections: snapshots never change and are named by content, queries are asked anew, splits do not leak."""
+"""Collections: snapshots never change and are named by content, queries are run anew, splits do not leak."""
 
 from __future__ import annotations
 
@@ -45,41 +45,41 @@ def of(catalog: Catalog, where: str) -> set[str]:
 
 def test_a_saved_query_lives_and_a_snapshot_does_not_change(catalog: Catalog) -> None:
     live = catalog.collections.save_query("live", F.env_id == "env-1", who="ann")
-    saved = catalog.collections.save_snapshot("kept", F.env_id == "env-1", who="ann")
+    saved = catalog.collections.save_snapshot("chosen", F.env_id == "env-1", who="ann")
     assert (live.query, live.snapshot, live.who) == ("env:env-1", None, "ann")
     assert saved.snapshot is not None
     assert saved.snapshot.picks == 8
     assert saved.snapshot.origin == {"made": "query", "where": "env:env-1"}
-    before = catalog.collections.picks("kept")
+    before = catalog.collections.picks("chosen")
     assert before == catalog.collections.picks("live") == catalog.collections.picks(saved.snapshot.hash)
     catalog.episodes.register([make_record(50, env_id="env-1"), make_record(1, env_id="env-1", digest="new")])
     catalog.episodes.remove([7])
-    assert catalog.collections.picks("kept") == before
+    assert catalog.collections.picks("chosen") == before
     assert uids(catalog, "live") == of(catalog, "env:env-1")
     assert len(catalog.collections.picks("live")) == 8
-    gone = [pick for pick, row in catalog.collections.picked("kept") if row is None]
+    gone = [pick for pick, row in catalog.collections.picked("chosen") if row is None]
     assert len(gone) == 2  # removed, and holding other data
-    assert [found.name for found in catalog.collections.all()] == ["kept", "live"]
+    assert [found.name for found in catalog.collections.all()] == ["chosen", "live"]
 
 
 def test_filters_name_collections(catalog: Catalog) -> None:
-    saved = catalog.collections.save_snapshot("kept", "length:..110").snapshot
+    saved = catalog.collections.save_snapshot("chosen", "length:..110").snapshot
     assert saved is not None
     catalog.collections.save_query("live", "env:env-1")
-    catalog.collections.save_query("both", "collection:live collection:kept")
+    catalog.collections.save_query("both", "collection:live collection:chosen")
     for where, same in (
-        ("collection:kept", "length:..110"),
+        ("collection:chosen", "length:..110"),
         (f"collection:{saved.hash}", "length:..110"),
         ("collection:live", "env:env-1"),
-        ("collection:kept,live", "length:..110 OR env:env-1"),
+        ("collection:chosen,live", "length:..110 OR env:env-1"),
         ("collection:both", "length:..110 env:env-1"),
-        ("-collection:live -collection:kept", "-(length:..110 OR env:env-1)"),
+        ("-collection:live -collection:chosen", "-(length:..110 OR env:env-1)"),
         ("collection:*", "length:..110 OR env:env-1"),
         ("collection:()", "-()"),
     ):
         assert catalog.query.ids(where) == catalog.query.ids(same), where
         assert catalog.query.count(where) == len(catalog.query.ids(same))
-    assert catalog.query.facts([1])[1].collections == tuple(sorted(("kept", saved.hash)))
+    assert catalog.query.facts([1])[1].collections == tuple(sorted(("chosen", saved.hash)))
     assert catalog.query.facets(["env_id"], "collection:live") == {"env_id": [("env-1", 8)]}
     with pytest.raises(FilterError, match="expected a collection's name or a snapshot's hash, found 'nobody'"):
         catalog.query.count("collection:nobody")
@@ -87,7 +87,7 @@ def test_filters_name_collections(catalog: Catalog) -> None:
 
 def test_a_member_of_any_collection_is_one_of_a_named_one(catalog: Catalog) -> None:
     assert catalog.query.count("collection:*") == 0
-    saved = catalog.collections.save_snapshot("kept", "length:..110").snapshot
+    saved = catalog.collections.save_snapshot("chosen", "length:..110").snapshot
     catalog.collections.save_query("live", "env:env-1")
     catalog.collections.save_query("loose", "-collection:*")
     catalog.collections.save_query("of loose", "collection:loose length:..150")
@@ -99,12 +99,12 @@ def test_a_member_of_any_collection_is_one_of_a_named_one(catalog: Catalog) -> N
         == catalog.query.ids("-(length:..110 OR env:env-1)")
     )
     assert catalog.query.ids('collection:"of loose"') == catalog.query.ids("length:..150 -(length:..110 OR env:env-1)")
-    catalog.collections.drop("kept")
+    catalog.collections.drop("chosen")
     assert saved is not None
     assert catalog.query.ids(f"collection:{saved.hash}") == catalog.query.ids("length:..110")
     assert catalog.query.ids("collection:*") == catalog.query.ids("env:env-1")
     catalog.collections.save_query("of live", "collection:live")
-    catalog.collections.drop("live")  # no longer can that be asked
+    catalog.collections.drop("live")  # from here on that fails
     assert catalog.query.ids("collection:*") == []
 
 

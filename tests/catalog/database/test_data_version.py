@@ -1,4 +1,4 @@
-"""A glance tells that a file was written by whomever, and lets go of it when it is told to."""
+"""A glance tells that a file was written by whomever, and closes it on request."""
 
 from __future__ import annotations
 

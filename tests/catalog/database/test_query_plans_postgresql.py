@@ -43,9 +43,9 @@ WALKED = {
     "facet of everything": {f"index {index.name}" for index in (*schema.episode.indexes, *schema.tag.indexes)}
     | {"index tag_pkey", "index episode_pkey"},
     "facet of flags": {"index finding_name", "index finding_pkey", "index episode_pkey"},
-    # Which layouts have the lane is asked of all of them.
+    # All layouts are searched for those with the lane.
     "lane's type": {"table layout"},
-    # All episodes have one of the layouts that are asked for.
+    # All episodes have one of these layouts.
     **{call: {"index episode_pkey"} for call in ("pending", "pending ids", "pending with words")},
 }
 

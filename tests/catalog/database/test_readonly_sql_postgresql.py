@@ -1,4 +1,4 @@
-"""SQL from people who mean harm: what a PostgreSQL server is kept from doing, and what only few rights keep it from."""
+"""SQL from people who mean harm: what is refused to a PostgreSQL server, and what only few rights refuse."""
 
 from __future__ import annotations
 
@@ -126,8 +126,8 @@ def test_sql_holds_no_lock_afterwards_and_no_more_rows_than_requested(catalog: C
 
 def test_no_one_hears_of_what_a_statement_says(catalog: Catalog, url: str) -> None:
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as listening:
-        listening.execute("LISTEN told")
-        catalog.query.sql("SELECT pg_notify('told', 'aloud')")
+        listening.execute("LISTEN channel")
+        catalog.query.sql("SELECT pg_notify('channel', 'aloud')")
         assert list(listening.notifies(timeout=0.2)) == []
 
 

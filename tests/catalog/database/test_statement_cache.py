@@ -1,4 +1,4 @@
-"""Statements that are made once: they answer with what is asked now, and with what is there now."""
+"""Statements that are made once: they answer with the values and the rows of now."""
 
 from __future__ import annotations
 

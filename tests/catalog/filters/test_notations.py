@@ -1,4 +1,4 @@
-"""One filter, written in Python, as text and as a URL: the same value each time, and mistakes told where they are."""
+"""One filter, written in Python, as text and as a URL: the same value each time, mistakes reported where they are."""
 
 from __future__ import annotations
 

@@ -86,12 +86,12 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     path, other, file = tmp_path / "catalog.db", tmp_path / "other.db", tmp_path / "backup.db"
     make(path)
     make(other, 3)
-    (tmp_path / "mine.txt").write_text("mine")
+    (tmp_path / "own.txt").write_text("own")
     with Catalog.open(path) as catalog:
         catalog.maintenance.back_up(file)
         catalog.annotations.tag(catalog.query.ids(), "later")
         catalog.maintenance.back_up(file)  # an earlier backup of the same archive
-        for wrong in (tmp_path / "mine.txt", other, path):
+        for wrong in (tmp_path / "own.txt", other, path):
             before = wrong.read_bytes()
             with pytest.raises(CatalogExistsError, match="to be free, or an earlier backup"):
                 catalog.maintenance.back_up(wrong)
@@ -269,7 +269,7 @@ def said(url: str) -> tuple[int, int]:
 
 
 def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Server, tmp_path: Path) -> None:
-    file = tmp_path / "kept.dump"
+    file = tmp_path / "backup.dump"
     with Catalog.open(served) as catalog:
         copy_id = catalog.index_copies.open("somewhere", catalog.vectors.spaces()[0].id).id
         generation = catalog.index_copies.open("somewhere", catalog.vectors.spaces()[0].id).generation
@@ -288,14 +288,14 @@ def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Se
     elsewhere = server.empty()
     restore_dump(file, elsewhere)
     assert said(elsewhere) == (20, 3)
-    assert strangers(tmp_path, "kept.dump", "later.dump") == []
+    assert strangers(tmp_path, "backup.dump", "later.dump") == []
 
 
 def test_invalid_backup_of_a_server_is_refused_and_nothing_replaced(
     served: str, server: Server, tmp_path: Path, monkeypatch
 ) -> None:
-    own, newer = tmp_path / "mine", tmp_path / "newer.dump"
-    own.write_bytes(b"mine")
+    own, newer = tmp_path / "own", tmp_path / "newer.dump"
+    own.write_bytes(b"own")
     other = server.empty()
     Catalog.open(other, create=True).close()
     with Catalog.open(served) as catalog, Catalog.open(other) as strange:
@@ -306,7 +306,7 @@ def test_invalid_backup_of_a_server_is_refused_and_nothing_replaced(
         with strange._session.write() as connection:
             connection.exec_driver_sql("INSERT INTO migration VALUES (99, 'from the future', 'now')")
         strange.maintenance.back_up(newer)
-    assert own.read_bytes() == b"mine"
+    assert own.read_bytes() == b"own"
     with pytest.raises(CatalogVersionError, match=r"found version 99.*update"):
         restore_dump(newer, served, force=True)
     with pytest.raises(CatalogNotFoundError):
@@ -408,7 +408,7 @@ def test_the_next_backup_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     fresh = tmp_path / ".b.db.0000000a.tmp"
     fresh.write_bytes(path.read_bytes())
     for other in own:
-        other.write_bytes(b"a file of mine")
+        other.write_bytes(b"a file of others")
     for old in (*drafts, *own):
         os.utime(old, (time.time() - 3700, time.time() - 3700))
     back_up(path, target)

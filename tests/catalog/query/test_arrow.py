@@ -186,8 +186,8 @@ def test_duckdb_reads_the_table_and_the_file(catalog: Catalog, tmp_path: Path) -
         with pytest.raises(duckdb.Error):
             connection.execute("DELETE FROM episodes")
         pq.write_table(episodes, tmp_path / "episodes.parquet")
-        connection.execute(f"CREATE VIEW kept AS SELECT * FROM '{tmp_path / 'episodes.parquet'}'")
-        assert connection.sql('SELECT sum("score.quality") FROM kept').fetchall() == [(1.25,)]
+        connection.execute(f"CREATE VIEW exported AS SELECT * FROM '{tmp_path / 'episodes.parquet'}'")
+        assert connection.sql('SELECT sum("score.quality") FROM exported').fetchall() == [(1.25,)]
 
 
 def test_a_list_in_parquet_is_what_the_collection_holds(catalog: Catalog) -> None:

@@ -1,4 +1,4 @@
-"""Rows of frames, for alignment: equal frames are equal rows, exposure does not count, and what is no image is told."""
+"""Rows of frames, for alignment: equal frames are equal rows, exposure does not count, and other values are refused."""
 
 from __future__ import annotations
 

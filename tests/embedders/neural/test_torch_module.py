@@ -55,7 +55,7 @@ class Tokens(nn.Module):
 
 
 class Returning(nn.Module):
-    """Answer with what it is told."""
+    """Answer with a fixed value."""
 
     def __init__(self, answer: object) -> None:
         super().__init__()

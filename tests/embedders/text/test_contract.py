@@ -1,4 +1,4 @@
-"""Text encoders that others wrote: the contract catches those that break it, and what they do is told in one line."""
+"""Text encoders that others wrote: the contract catches those that break it, and reports it in one line."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_every_test_of_the_contract_catches_some_double():
 
 
 class _Crooked(Letters):
-    """An encoder that answers what it was told to, or raises it."""
+    """An encoder that answers with a fixed value, or raises it."""
 
     def __init__(self, answer) -> None:
         self._answer = answer

@@ -24,11 +24,11 @@ def announced(tmp_path, monkeypatch):
 
 def test_a_table_comes_before_entry_points(announced):
     table = {"list": "builtins:list"}
-    assert announced_plugins(GROUP) == {"mine": "things:Mine", "list": "things:List"}
+    assert announced_plugins(GROUP) == {"own": "things:Mine", "list": "things:List"}
     assert find_plugin("list", table, GROUP) == "builtins:list"
-    assert find_plugin("mine", table, GROUP) == "things:Mine"
+    assert find_plugin("own", table, GROUP) == "things:Mine"
     assert find_plugin("other", table, GROUP) is None
-    assert load_plugin("things:Mine", "thing 'mine'", unknown=FormatError).__name__ == "Mine"
+    assert load_plugin("things:Mine", "thing 'own'", unknown=FormatError).__name__ == "Mine"
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ from wshard.testing import assert_same_episode, make_episode
 
 
 def as_replay(ep: Episode) -> Episode:
-    """Return what a replay file tells of an episode without truncations: parts are told apart by name and shape."""
+    """Return what a replay file says of an episode without truncations: parts differ by name and shape."""
     last = ep.terminations.copy()
     last[-1] = True
     first = [True, *last[:-1].tolist()]

@@ -156,9 +156,9 @@ def test_a_readme_that_is_there_stays(adapter, hub):
     assert program == (
         "from wshard import download_from_hub\n\nepisodes = download_from_hub('someone/reach', split='train')\n"
     )
-    readme.write_text("mine")
+    readme.write_text("own")
     adapter.upload_episodes([make_episode(1)], REPO)
-    assert readme.read_text() == "mine"
+    assert readme.read_text() == "own"
 
 
 def test_metadata_describe_the_upload(adapter, hub):

@@ -51,7 +51,7 @@ def test_an_ordinary_episode_is_not_refused(tmp_path, name):
 
 @pytest.mark.parametrize("name", PLACES)
 def test_values_of_bf16_stay(tmp_path, name):
-    """Values are kept where numpy knows the type, which needs another package, and where it knows only the bits."""
+    """Values survive where numpy knows the type, which needs another package, and where it knows only the bits."""
     ep = make_odd("bf16")
     save_wshard(ep, tmp_path / "stored.wshard")
     for number, one in enumerate((ep, load_wshard(tmp_path / "stored.wshard"))):

@@ -19,7 +19,7 @@ from wshard.formats.source_base import PlainSource, Source, SourceBase, WrappedS
 from wshard.testing import make_episode
 
 OF_THE_CLASS = {"meaning", "whole", "matches"}
-"""Members that are asked of the class of a format, before there is a Source."""
+"""Members that are read from the class of a format, before there is a Source."""
 
 
 class Answering(SourceBase):

@@ -450,8 +450,8 @@ def test_chunks_that_are_links_out_of_the_folder_are_refused(tmp_path):
     whole = load(manifest)
     outside.mkdir()
     (chunk, other) = sorted(folder.glob("*_chunk_*"))
-    chunk.rename(folder / "kept.bin")
-    chunk.symlink_to("kept.bin")
+    chunk.rename(folder / "saved.bin")
+    chunk.symlink_to("saved.bin")
     assert load(manifest) == whole
     other.rename(outside / "secret.wshard")
     other.symlink_to(outside / "secret.wshard")

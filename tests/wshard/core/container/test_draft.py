@@ -64,7 +64,7 @@ def test_a_file_is_copied_before_it_grows(tmp_path):
 def test_what_appears_meanwhile_stays_in_mode_error(tmp_path, folder):
     target = tmp_path / "data"
     draft = Draft(target, folder=folder)
-    (draft.path / "a" if folder else draft.path).write_text("mine")
+    (draft.path / "a" if folder else draft.path).write_text("own")
     if folder:
         target.mkdir()
     (target / "a" if folder else target).write_text("theirs")
@@ -77,7 +77,7 @@ def test_what_appears_meanwhile_stays_in_mode_error(tmp_path, folder):
 def test_what_appears_while_a_draft_is_flushed_stays_in_mode_error(tmp_path, monkeypatch):
     target, sync = tmp_path / "data", os.fsync
     draft = Draft(target, folder=False)
-    draft.path.write_text("mine")
+    draft.path.write_text("own")
 
     def sync_slowly(descriptor):
         sync(descriptor)

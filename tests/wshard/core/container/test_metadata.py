@@ -60,10 +60,10 @@ EVERYTHING = {
         "weight": {
             "content_type": "tensor/float32", "tags": ["train"], "description": "d", "extra": {"k": 1}, "codec": "c",
             "codec_version": "2", "schema_fingerprint": "f", "semantic_type": "tensor", "canonical_hash": "h",
-            "base_hash": "b", "row_count": 256, "shape": [256, 256], "stats": {"min": -1.0}, "later_key": "kept",
+            "base_hash": "b", "row_count": 256, "shape": [256, 256], "stats": {"min": -1.0}, "later_key": "later",
         }
     },
-    "key_of_a_later_version": {"kept": ["as", "it", "is"]},
+    "key_of_a_later_version": {"stays": ["as", "it", "is"]},
 }  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def test_every_key_of_the_section_is_read_typed_and_written_back_unchanged():
     )  # fmt: skip
     assert about.manifest.files[0] == ManifestFileRef("a.shard", "00", "sample", "p", "0", "9", 10, {"later_key": True})
     assert about.entry_metadata["weight"].shape == [256, 256]
-    assert about.entry_metadata["weight"].unknown == {"later_key": "kept"}
+    assert about.entry_metadata["weight"].unknown == {"later_key": "later"}
     assert about.tags == ["a", "b"]
     written = about.to_json()
     assert json.loads(written) == EVERYTHING
@@ -212,7 +212,7 @@ def test_section_and_tags_are_written_and_found_again(kind, tmp_path):
 
 
 def test_a_given_schema_id_is_preserved_and_none_is_invented():
-    for about, expected in ((ShardMetadata(schema_id="mine", tag_dictionary=["t"]), "mine"), (ShardMetadata(), "")):
+    for about, expected in ((ShardMetadata(schema_id="own", tag_dictionary=["t"]), "own"), (ShardMetadata(), "")):
         file = io.BytesIO()
         with ShardWriter(file) as writer:
             writer.set_metadata(about)

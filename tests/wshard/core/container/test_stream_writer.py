@@ -159,7 +159,7 @@ def test_refused_blocks_leave_no_trace(tmp_path):
 
 
 def test_duplicates_are_noticed_however_long_ago_they_were_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(stream_writer, "_CHUNK", 1 << 12)  # so that 256 hashes are kept in memory
+    monkeypatch.setattr(stream_writer, "_CHUNK", 1 << 12)  # so that 256 hashes are in memory
     with ShardStreamWriter(tmp_path / "a.shard", max_entries=10) as writer:
         writer.begin_data()
         for number in range(1000):

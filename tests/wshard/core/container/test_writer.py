@@ -312,7 +312,7 @@ def test_blocks_are_compressed_only_where_it_pays_and_decoded_exactly(data, text
 
 
 def wshard_best(data: bytes, codec: Codec) -> bytes:
-    """Return what the codec's library makes of data, kept or not."""
+    """Return what the codec's library makes of data, used or not."""
     if codec.type is CompressionType.ZSTD:
         return zstandard.ZstdCompressor(level=codec.level).compress(data)
     import lz4.block  # noqa: PLC0415  (the one use)

@@ -1,4 +1,4 @@
-"""After close(): what was handed out stays, what was read at opening is told, and reading on is refused by name."""
+"""After close(): what was handed out stays, what was read at opening, too, and reading on is refused by name."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_closed_episode_still_reports_what_it_was_reported(tmp_path, make):
 @pytest.mark.parametrize("make", [in_one_file, in_chunks])
 @pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy])
 def test_an_open_file_stays_in_its_process(tmp_path, make, send):
-    """Workers that are started afresh are told to open the path, by its name; a loaded episode can be sent."""
+    """Workers that are started afresh open the path, by its name; a loaded episode can be sent."""
     with open_episode(make(tmp_path)) as file:
         loaded = file.load()
         for opened in (file, file["gripper"]):

@@ -271,11 +271,11 @@ def test_no_foreign_package_is_needed():
 
 def test_modalities_survive_a_file(tmp_path):
     ep = make_episode()
-    lane = Channel.of("mine", np.zeros((20, 2, 2, 3), np.uint8), sampling_rate_hz=30.0)
+    lane = Channel.of("own", np.zeros((20, 2, 2, 3), np.uint8), sampling_rate_hz=30.0)
     add_multimodal_observation(ep, "head", Modality.RGB, lane)
     add_multimodal_observation(ep, "head", "depth", Channel.of("d", np.zeros((20, 2, 2), np.float32)))
     add_multimodal_observation(ep, "header", Modality.RGB, lane)
-    assert (lane.name, lane.modality) == ("mine", None)
+    assert (lane.name, lane.modality) == ("own", None)
     save_wshard(ep, tmp_path / "e.wshard")
     loaded = load_wshard(tmp_path / "e.wshard")
     assert_same_episode(loaded, ep)

@@ -62,7 +62,7 @@ def test_links_empty_folders_modes_and_pipes_stay(tmp_path):
 
 @pytest.mark.parametrize("swaps", [True, False])
 def test_what_appears_during_the_swap_stays(tmp_path, monkeypatch, swaps):
-    target = make(tmp_path / "set", ["own", "changed", "kept"])
+    target = make(tmp_path / "set", ["own", "changed", "same"])
     swap, unlink = wshard.core.files.exchange._swap, type(target).unlink
 
     def swap_late(first, second, aside):
@@ -88,7 +88,7 @@ def test_what_appears_during_the_swap_stays(tmp_path, monkeypatch, swaps):
     assert tree(target) == {
         "new own": "old new own",
         "changed": "newer",
-        "kept": "old kept",
+        "same": "old same",
         "sub": None,
         "sub/new": "old sub/new",
         "new folder": None,

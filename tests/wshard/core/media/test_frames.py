@@ -1,4 +1,4 @@
-"""Frames of images: decoded one by one, as asked for."""
+"""Frames of images: decoded one by one, on use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(3)
 
 
 class Files(Sequence):
-    """Images that are read when they are asked for."""
+    """Images that are read on use."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths, self.read = paths, []

@@ -1,4 +1,4 @@
-"""Images in files of their own: read when they are asked for, within bounds, with typed errors."""
+"""Images in files of their own: read on use, within bounds, with typed errors."""
 
 from __future__ import annotations
 

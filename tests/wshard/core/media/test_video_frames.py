@@ -1,4 +1,4 @@
-"""Frames of videos are those that PyAV decodes one after the other, whichever are asked for and in which order."""
+"""Frames of videos are those that PyAV decodes one after the other, whichever are read and in which order."""
 
 from __future__ import annotations
 

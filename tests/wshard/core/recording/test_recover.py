@@ -245,7 +245,7 @@ def test_what_a_killed_end_left_is_removed_and_nothing_else(tmp_path, finish):
     subprocess.run([sys.executable, "-c", DIES_AT_THE_END, path, SUPPORT], check=False, timeout=60)
     assert len(list(tmp_path.glob(".a.wshard.????????.tmp"))) == 1
     others = [tmp_path / name for name in (".a.wshard.0123abcd.tmp", ".a.wshard.tmp", ".b.wshard.0123abcd.tmp")]
-    others[0].write_bytes(b"mine")
+    others[0].write_bytes(b"own")
     for other in others[1:]:
         other.write_bytes(b"SHRD")
     others += [tmp_path / ".a.wshard.0123abce.tmp", tmp_path / ".a.wshard.0123abcf.tmp"]

@@ -66,7 +66,7 @@ def test_rows_after_the_last_end_are_an_episode(tmp_path, save):
 
 
 def test_a_large_file_is_not_read_as_a_whole(tmp_path):
-    """A column that would be 2 GiB: only what is asked for is decompressed."""
+    """A column that would be 2 GiB: only what is needed is decompressed."""
     rows = rows_of(4, 5)
     rows["observations"] = np.zeros((9, 1 << 20), np.float32)
     np.savez_compressed(tmp_path / "a.npz", **rows)

@@ -349,8 +349,8 @@ episode.load()
 writer = HDF5Writer(sys.argv[2])
 writer.__enter__()
 writer.write_episode({"x": np.zeros((30, 2), np.float32)})
-for kept in (episode, writer):  # as workers of torch keep theirs
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+for referenced in (episode, writer):  # as workers of torch keep theirs
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(referenced))
 """
 
 

@@ -122,7 +122,7 @@ def test_row_groups_may_be_any(v3):
 
 
 def test_a_damaged_row_group_is_that_of_one_episode(tmp_path):
-    """Rows are read ahead of those that are asked for: the others' damage must not be theirs."""
+    """Rows are read ahead of those that are needed: the others' damage must not be theirs."""
     with open_sink(tmp_path / "set", "lerobot") as sink:
         for number in range(40):
             sink.write(make_episode(number))

@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_refused_and_nothing_stays_of_it(tmp_path, target):
 
 def test_modes_keep_what_is_of_others(tmp_path):
     write(tmp_path / "new", "lerobot", [make_episode(0), replace(make_episode(1), id="b")])
-    (tmp_path / "new" / "README.md").write_text("mine")
+    (tmp_path / "new" / "README.md").write_text("own")
     with pytest.raises(FileExistsError):
         open_sink(tmp_path / "new", "lerobot", mode="error")
     with pytest.raises(UnsupportedFormatError, match=r"expected a data set of v2\.1 to add to, found v3\.0"):

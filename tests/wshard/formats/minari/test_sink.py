@@ -137,9 +137,9 @@ def test_images_stay_what_they_are(tmp_path, encodings, jpeg):
 def test_more_is_appended_to_what_minari_wrote(dataset_fixtures, tmp_path):
     folder = tmp_path / "hdf5-v0"
     shutil.copytree(dataset_fixtures / "other" / "minari_hdf5" / "toy" / "hdf5-v0", folder)
-    (folder / "data" / "notes.txt").write_text("mine")
+    (folder / "data" / "notes.txt").write_text("own")
     before = read(folder)
-    saved = tmp_path / "kept.hdf5"
+    saved = tmp_path / "saved.hdf5"
     saved.hardlink_to(folder / "data" / "main_data.hdf5")
     content = saved.read_bytes()
     assert write(folder, replace(before[0], id="more")) == ["2"]
@@ -148,7 +148,7 @@ def test_more_is_appended_to_what_minari_wrote(dataset_fixtures, tmp_path):
     assert after[:2] == before
     assert (after[2].id, after[2].length) == ("more", 5)
     assert json.loads((folder / "data/metadata.json").read_text())["total_steps"] == 19
-    assert (folder / "data" / "notes.txt").read_text() == "mine"
+    assert (folder / "data" / "notes.txt").read_text() == "own"
     with pytest.raises(FileExistsError):
         open_sink(folder, "minari", mode="error")
 

@@ -89,7 +89,7 @@ def test_another_reader_finds_steps_as_tfds_writes_them(tmp_path):
 def test_episodes_are_added_and_shards_stay_as_they_are(tmp_path):
     place = tmp_path / "set"
     assert write(place, [plain(0)]) == ["train/0"]
-    (place / "note.txt").write_text("mine")
+    (place / "note.txt").write_text("own")
     before = RLDSSource(place).fingerprint("train/0")
     assert write(place, [plain(1), plain(2)]) == ["train/1", "train/2"]
     with RLDSSource(place) as source:

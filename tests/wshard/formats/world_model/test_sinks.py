@@ -286,7 +286,7 @@ def files_of(place):
 
 def test_overwriting_takes_only_what_is_the_formats_own(tmp_path):
     write_folder(tmp_path / "a", make_columns())
-    notes = {"notes/mine.txt": "a", "README.md": "b", "pixels/mine.txt": "c"}
+    notes = {"notes/own.txt": "a", "README.md": "b", "pixels/own.txt": "c"}
     for name, text in notes.items():
         (tmp_path / "a" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "a" / name).write_text(text)

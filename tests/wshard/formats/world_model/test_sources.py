@@ -171,7 +171,7 @@ def test_frames_may_be_jpg_and_gray(tmp_path):
 
 def test_a_stray_file_or_folder_is_not_a_column(tmp_path):
     write_folder(tmp_path / "a", make_columns())
-    (tmp_path / "a" / "README.md").write_text("mine")
+    (tmp_path / "a" / "README.md").write_text("own")
     (tmp_path / "a" / "notes").mkdir()
     with open_location(tmp_path / "a") as source:
         assert not {"signal/README", "signal/notes"} & source.info("0").lanes.keys()

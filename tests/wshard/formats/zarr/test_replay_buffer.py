@@ -366,7 +366,7 @@ def test_the_zarr_library_finds_what_diffusion_policy_reads(tmp_path):
 def test_episodes_are_added_whole_or_not_at_all(tmp_path):
     place = tmp_path / "a.zarr"
     put(place, [plain(0)])
-    (place / "note.txt").write_text("mine")
+    (place / "note.txt").write_text("own")
     assert put(place, [plain(1), plain(2)]) == ["1", "2"]
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     for wrong in (plain(1), replace(plain(5), rewards=None), replace(plain(5), metadata={"x": object()})):
@@ -384,7 +384,7 @@ def test_episodes_are_added_whole_or_not_at_all(tmp_path):
     with pytest.raises(FileExistsError):
         put(place, [plain(3)], "error")
     assert put(place, [plain(4)], "overwrite") == ["0"]
-    assert (place / "note.txt").read_text() == "mine"
+    assert (place / "note.txt").read_text() == "own"
     assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
     with pytest.raises(CodecError):
         open_sink(place, "zarr", compression="zstd")

@@ -1,4 +1,4 @@
-"""Mode "append" of conversions, for every format that stores ids: what is there is told by its data, not by its id."""
+"""Mode "append" of conversions, for every format that stores ids: episodes are recognized by data, not by id."""
 
 from __future__ import annotations
 

@@ -71,14 +71,14 @@ def test_files_of_others_beside_episodes_stay(tmp_path, name):
     others = [folder / one for one in ("my.wshard", "0000.npz", "a.rrd", "notes.txt", "deep/0.wshard", "deep/0.npz")]
     (folder / "deep").mkdir()
     for path in others:
-        path.write_text("mine")
+        path.write_text("own")
     source = write_episodes(tmp_path / "new", [0, 1])
     with pytest.raises(FormatError, match="expected an empty or new folder"):
         convert(source, folder, name, "overwrite")
     assert convert(source, folder, name, "append") == [4, 5]
     (source / "0.wshard").unlink()
     assert convert(source, folder, name, "overwrite") == [5]
-    assert {path.read_text() for path in others} == {"mine"}
+    assert {path.read_text() for path in others} == {"own"}
     assert len(read_files(folder)) == len(others) + 1
 
 

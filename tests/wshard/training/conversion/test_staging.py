@@ -71,7 +71,7 @@ def test_an_interrupted_conversion_continues_after_its_last_part(tmp_path, episo
     folders = {one: tmp_path / one / "same" for one in ("whole", "stopped", "killed")}
     for folder in folders.values():
         folder.mkdir(parents=True)
-        (folder / "notes.txt").write_text("mine")
+        (folder / "notes.txt").write_text("own")
     lengths = finish(episodes, folders["whole"] / COLLECTIONS[name], name)
     assert lengths == [4 + number for number in range(COUNT)]
     stop(episodes, folders["stopped"] / COLLECTIONS[name], name, copy=folders["killed"])

@@ -51,7 +51,7 @@ def test_a_name_of_a_lance_table_states_its_format(tmp_path):
     jobs = list_jobs([str(tmp_path / "ep.wshard")])
     for name in ("empty.lance", "other.lance"):
         (tmp_path / name).mkdir()
-    (tmp_path / "other.lance" / "notes.txt").write_text("mine")
+    (tmp_path / "other.lance" / "notes.txt").write_text("own")
     for name in ("new.lance", "empty.lance"):
         target = ConversionTarget.of(tmp_path / name, None)
         assert target.format == "lance"
@@ -70,4 +70,4 @@ def test_a_name_of_a_lance_table_states_its_format(tmp_path):
         Conversion(target, jobs) as conversion,
     ):
         list(conversion.run())
-    assert (tmp_path / "other.lance" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "other.lance" / "notes.txt").read_text() == "own"

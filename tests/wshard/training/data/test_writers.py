@@ -164,9 +164,9 @@ def test_overwriting_videos_in_tables_leaves_other_files(tmp_path):
         with writer(tmp_path / place, mode="overwrite") as out:
             out.write_episodes([columns_of()] * number)
         (tmp_path / place / "notes").mkdir(exist_ok=True)
-        (tmp_path / place / "notes" / "mine.txt").write_text("mine")
+        (tmp_path / place / "notes" / "own.txt").write_text("own")
     assert load_dataset(tmp_path / place).lengths.tolist() == [6]
-    assert (tmp_path / place / "notes" / "mine.txt").read_text() == "mine"
+    assert (tmp_path / place / "notes" / "own.txt").read_text() == "own"
 
 
 def test_other_dimensions_have_the_originals_names(tmp_path):

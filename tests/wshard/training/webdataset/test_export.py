@@ -107,7 +107,7 @@ def test_overwriting_leaves_no_old_shard_and_no_foreign_file_goes(episodes, tmp_
     to = tmp_path / "to"
     shardify([episodes], to, replace(PLAIN, samples_per_shard=5))
     assert len(list(to.glob("*.tar"))) == 11
-    (to / "notes.txt").write_text("mine")
+    (to / "notes.txt").write_text("own")
     with pytest.raises(FileExistsError):
         shardify([episodes], to, PLAIN)
     shardify([episodes], to, PLAIN, mode="overwrite")
