@@ -16,7 +16,7 @@ def announced(tmp_path, monkeypatch):
     info = tmp_path / "things-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: things\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\nmine = things:Mine\nlist = things:List\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nown = things:Mine\nlist = things:List\n")
     (tmp_path / "things.py").write_text("class Mine: pass\n")
     (tmp_path / "needy.py").write_text("import a_module_that_nobody_has\n")
     monkeypatch.syspath_prepend(str(tmp_path))
