@@ -13,6 +13,7 @@ from wshard.errors import FormatWarning as FormatWarning
 from bridge import Hits as Hits
 from wshard.core.episode.memory_reader import MemoryReader as MemoryReader
 from wshard.core.types import Modality as Modality
+from catalog import Pick as Pick
 from wshard.core.quality.thresholds import Thresholds as Thresholds
 from wshard.core.types import TimebaseSpec as TimebaseSpec
 from wshard.core.types import TimebaseType as TimebaseType

@@ -18,7 +18,7 @@ from paths import ROOT
 from bridge.cli.main import app
 from catalog.testing.contract import make_record
 from embedders import WindowPlan
-from wshard import Catalog, Channel, Episode, Thresholds, TrajectoryIngestor, errors, save_wshard
+from wshard import Catalog, Channel, Episode, Thresholds, TrajectoryIngestor, errors, open_archive, save_wshard
 from wshard.core.quality.checks import CHECKS
 
 if TYPE_CHECKING:
@@ -60,16 +60,16 @@ def test_the_readme_tour_runs_in_order(tmp_path, monkeypatch, capsys):
     assert "line-v0" in printed[-2] or "circle-v0" in printed[-2]
 
 
-def test_the_examples_about_the_catalog_run_in_order(location, tmp_path, monkeypatch, capsys):
+def test_the_examples_about_the_catalog_run_in_order(place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    with Catalog.open(location, create=True) as catalog:
-        catalog.episodes.register(
+    with open_archive(place, create=True) as lab:
+        lab.catalog.episodes.register(
             [make_record(number, env_id=("line-v0", "reach-v3")[number % 2]) for number in range(20)]
         )
     names: dict[str, object] = {}
     examples = [text for kind, text in blocks("docs/catalog.md") if kind == "python"]
     for text in examples:
-        here = text.replace('"my-archive/catalog.db"', repr(str(location)))
+        here = text.replace('"my-archive"', repr(str(place)))
         exec(compile(here, "catalog.md", "exec"), names)  # noqa: S102  (it is our own page)
     assert len(examples) >= 4
     assert "['split', 'query']" in capsys.readouterr().out
