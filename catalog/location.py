@@ -13,13 +13,14 @@ import xxhash
 
 from catalog.database.engine import A_FILE, file_kind
 from catalog.database.postgresql import is_server, shown_url
+from wshard.core.episode.protocol import ARCHIVE_DATABASE
 from wshard.core.messages import public_url, shown
 from wshard.errors import CatalogNotFoundError
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
 CACHE_VARIABLE: Final = "WSHARD_CACHE"
 DEFAULT_ARCHIVE: Final = ".wshard"
-DATABASE: Final = "catalog.db"
+DATABASE: Final = ARCHIVE_DATABASE
 INDEX: Final = "index"
 
 _URL: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://|\s*postgres(ql)?(\+\w+)?:", re.IGNORECASE)

@@ -77,7 +77,6 @@ def convert(
     workers: ReadersOption = 1,
 ) -> None:
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""
-    from bridge.episodes.parent_folders import expand_parents
     from bridge.support.progress import show_progress
     from bridge.support.workers import workers as start_workers
     from wshard.core.container.codec import Codec
@@ -96,8 +95,7 @@ def convert(
             CameraEncoding.parse(encode)
         target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
     target = replace(target, encode=encode)
-    places = paths[:-1] if source_format or layout else expand_parents(paths[:-1], how)
-    jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else places, how)
+    jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else paths[:-1], how)
     with ExitStack() as stack:
         progress = _ShownConversion(stack.enter_context(show_progress()), len(jobs))
         # in processes where the format has a file for each episode, else reading ahead in threads

@@ -161,8 +161,8 @@ def _print_batch(report: IngestReport, as_json: bool) -> None:
 
 
 def _print_report(report: IngestReport, place: str) -> None:
-    from bridge.episodes.discover import is_episode
     from bridge.present.reports import COUNTS
+    from wshard.core.chunks.files import is_episode
     from wshard.errors import HeaderError
     from wshard.formats.base import OWN_DATA
 

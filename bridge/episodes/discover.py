@@ -8,29 +8,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
-from catalog.location import DATABASE
-from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.chunks.files import SUFFIX, locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
 from wshard.core.files.schemes import local_path
 from wshard.core.messages import shown
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers, select_matchers
-from wshard.formats.detect import describe_arrays, detect_format, known_format, match_format
+from wshard.formats.below import entries_below
+from wshard.formats.detect import describe_arrays, detect_format, known_format
 from wshard.formats.open import list_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from wshard.formats.base import FormatMatcher
+    from wshard.formats.base import Matchers
 
-    Matchers: TypeAlias = tuple[FormatMatcher, ...]
     Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
-
-SUFFIX: Final = ".wshard"
 
 
 @dataclass(frozen=True)
@@ -131,8 +127,8 @@ def expect_episodes(places: Sequence[Place]) -> None:
             if not path.exists():
                 raise _missing_path(path)
             continue
-        unreadable: list[Failure] = []
-        if not any(name is not None for _, name in entries_below(path, unreadable, matchers)) and not unreadable:
+        unreadable: dict[str, OSError] = {}
+        if not any(name is not None for _, name in entries_below(path, matchers, unreadable)) and not unreadable:
             empty.append(_empty(path))
     if empty and len(empty) == len(places):
         raise empty[0]
@@ -155,7 +151,7 @@ class _Search:
     files: dict[str, str] = field(default_factory=dict)
     locations: dict[str, str] = field(default_factory=dict)
     keys: dict[str, set[str]] = field(default_factory=dict)
-    ambiguous: dict[str, Failure] = field(default_factory=dict)
+    ambiguous: dict[str, AmbiguousFormatError] = field(default_factory=dict)
     unreadable: list[Failure] = field(default_factory=list)
     incomplete: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -167,7 +163,7 @@ class _Search:
         try:
             name = name or (OWN_FORMAT if path.endswith(SUFFIX) else detect_format(path) or OWN_FORMAT)
         except AmbiguousFormatError as error:
-            self.ambiguous[path] = Failure.of(error, EpisodeAddress(path))
+            self.ambiguous[path] = error
             return True
         return self._add(path, name)
 
@@ -184,8 +180,8 @@ class _Search:
         format_name, _ = parse_read_as(self.read_as)
         failures_before = len(self.unreadable) + len(self.ambiguous)
         matchers = select_matchers(self.matchers, format_name)
-        has_episodes, other_count = False, 0
-        for path, name in entries_below(folder, self.unreadable, matchers, self.ambiguous):
+        has_episodes, other_count, unreadable = False, 0, dict[str, OSError]()
+        for path, name in entries_below(folder, matchers, unreadable, self.ambiguous):
             if name is None or (format_name and name != format_name):
                 self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
                 other_count += 1
@@ -195,6 +191,7 @@ class _Search:
                 self.unreadable.append(Failure(path, f"a link to {locate(path)}, where no file is"))
             else:
                 self._add(locate(path) if name != OWN_FORMAT or link else path, name)
+        self.unreadable += [Failure(path, error.strerror or str(error)) for path, error in unreadable.items()]
         if format_name and not has_episodes and other_count:  # named as an episode, so opening it reports the error
             self._add(locate(folder), format_name)
             has_episodes = True
@@ -208,11 +205,11 @@ class _Search:
     def list_episodes(self, remembered: Callable[[Sequence[str]], Mapping[str, str]]) -> list[FoundEpisode]:
         """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
         stored = remembered([*self.locations, *self.ambiguous]) if self.locations or self.ambiguous else {}
-        for path, failure in self.ambiguous.items():
+        for path, error in self.ambiguous.items():
             if path in stored:
                 self.locations[path] = ""
             else:
-                self.unreadable.append(failure)
+                self.unreadable.append(Failure.of(error, EpisodeAddress(path)))
         whole = without_chunks([*self.files])
         episodes = [FoundEpisode(EpisodeAddress(path, read_as=self.files[path])) for path in whole]
         for path, how in self.locations.items():
@@ -226,74 +223,3 @@ class _Search:
             missing = sorted((keys or set()) - {episode.address.key for episode in listed})
             self.unreadable += [Failure(path, "expected an episode of this key", key=key) for key in missing]
         return episodes
-
-
-def entries_below(
-    folder: str | os.PathLike[str],
-    unreadable: list[Failure],
-    matchers: Matchers,
-    ambiguous: dict[str, Failure] | None = None,
-) -> Iterator[tuple[str, str | None]]:
-    """Yield (path, name of its format) of episode files and locations; None: a file that is neither.
-
-    ambiguous: dict to which locations that fit several formats are added, by path. Other files of a folder that is a
-    location belong to it, and those of an archive to that.
-    """
-    archives, ambiguous_found = list[str](), {} if ambiguous is None else ambiguous
-    for place, folders, names in walk(folder, unreadable):
-        archives += [f"{place}/"] if DATABASE in names else []
-        in_archive = f"{place}/".startswith(tuple(archives))
-        matcher = None if in_archive else matched(place, matchers, ambiguous_found)
-        if matcher is not None:
-            yield place, matcher.name
-            if matcher.whole:
-                folders.clear()
-                continue
-        for name in names:
-            path = f"{place}/{name}"
-            if is_episode(name):
-                yield path, OWN_FORMAT
-            elif matcher is None and not in_archive and _is_foreign(name):
-                file_matcher = matched(path, matchers, ambiguous_found)
-                yield path, None if file_matcher is None else file_matcher.name
-
-
-def matched(path: str, matchers: Matchers, ambiguous: dict[str, Failure]) -> FormatMatcher | None:
-    """Return the format of a location, None if there is none; records a location that fits several."""
-    try:
-        name = match_format(path, matchers)
-    except AmbiguousFormatError as error:
-        ambiguous[path] = Failure.of(error, EpisodeAddress(path))
-        return None
-    return next((matcher for matcher in matchers if matcher.name == name), None)
-
-
-def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield (real path, names of folders in it, names of files) for the folder and those below, without hidden ones.
-
-    Folders whose names the caller removes are not entered. Links to folders are followed, each folder once. Records
-    what cannot be read.
-    """
-
-    def note(error: OSError) -> None:
-        unreadable.append(Failure(str(error.filename), error.strerror or str(error)))
-
-    seen: set[str] = set()
-    for place, names, files in os.walk(folder, onerror=note, followlinks=True):
-        real = locate(place)
-        if real in seen:
-            names.clear()
-            continue
-        seen.add(real)
-        names[:] = sort_naturally(name for name in names if not name.startswith("."))
-        yield real, names, sort_naturally(files)
-
-
-def _is_foreign(name: str) -> bool:
-    """Return whether a file is neither an episode nor part of one, such as a recording or backup."""
-    return SUFFIX not in name and not name.startswith(".")
-
-
-def is_episode(name: str) -> bool:
-    """Return whether a file of this name in a folder counts as an episode."""
-    return name.endswith(SUFFIX) and not name.startswith(".")

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bridge.episodes.open import fingerprint_of, open_at
 from catalog.records import Asset
+from wshard.core.chunks.files import files_of, locate
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.core.container.layout import HEADER_SIZE, unpack_header
 from wshard.core.episode.protocol import EpisodeAddress
-from wshard.core.files.listed import place_inside
-from wshard.core.files.local import LocalPlace
 from wshard.core.files.regular import open_file
-from wshard.core.files.schemes import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from wshard.core.episode.protocol import EpisodeReader, Fingerprint
 
@@ -28,14 +26,6 @@ State: TypeAlias = tuple[int, int]
 """Size and modification time of a file; of an episode or location of several files, the sums."""
 
 _CHUNK_NAME: Final = re.compile(r"(.+)_chunk_\d{4,}\.wshard")
-
-
-def locate(path: str | os.PathLike[str]) -> str:
-    """Return the canonical path of a path or URI, under which episodes are catalogued: absolute, POSIX, links resolved.
-
-    Raises UnknownSchemeError.
-    """
-    return Path(os.path.realpath(local_path(path))).as_posix()
 
 
 def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
@@ -52,13 +42,6 @@ def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
     )
 
 
-def without_chunks(files: Sequence[str]) -> list[str]:
-    """Remove the chunks that manifests among the files list; the manifests stand for them."""
-    manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
-    chunks = {locate(chunk) for path in manifests for chunk in files_of(path)[1:]} - {*manifests}
-    return [path for path in files if path not in chunks] if chunks else list(files)
-
-
 def find_whole_files(manifest: str) -> list[str]:
     """Return the files listed by a manifest that is not an episode: they are whole episodes themselves."""
     return [path for path in map(locate, files_of(manifest)[1:]) if _is_whole(path)]
@@ -70,21 +53,6 @@ def _is_whole(path: str) -> bool:
             return not file.is_chunk and not path.endswith(MANIFEST_SUFFIX)
     except Exception:  # noqa: BLE001  (reading the manifest reports the error)
         return False
-
-
-def files_of(path: str) -> list[str]:
-    """Return the path and, if it is a manifest, the paths of the chunks that it lists, whether they exist or not.
-
-    A manifest with links out of its folder is not an episode, and its chunks are ignored.
-    """
-    folder = posixpath.dirname(path)
-    try:
-        rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
-        for row in rows:
-            place_inside(LocalPlace(folder), row.uri, path)
-    except Exception:  # noqa: BLE001  (reading it as an episode reports the error)
-        rows = []
-    return [path, *(f"{folder}/{row.uri}" for row in rows)]
 
 
 def whole_of(path: str) -> str:

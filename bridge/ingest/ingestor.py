@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from bridge.archive import archive_of
 from bridge.episodes.discover import discover, listed_paths
-from bridge.episodes.files import locate
 from bridge.episodes.open import known_episodes
 from bridge.ingest.fill import fill
 from bridge.ingest.index_sync import IndexSync
@@ -37,6 +36,7 @@ from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder, embedder_for
 from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
+from wshard.core.chunks.files import locate
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown

@@ -15,24 +15,26 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.discover import discover, entries_below, is_episode, matched
-from bridge.episodes.files import files_of, is_complete, is_unfinished, locate, state_of, whole_of
+from bridge.episodes.discover import discover
+from bridge.episodes.files import is_complete, is_unfinished, state_of, whole_of
 from bridge.episodes.read import Failure
 from bridge.ingest.register import find_new_or_changed
 from bridge.ingest.report import IngestReport
 from bridge.support.interrupts import raise_interrupt
+from wshard.core.chunks.files import files_of, is_episode, locate
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import how_to_install
 from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
 from wshard.formats.base import load_matchers
+from wshard.formats.below import entries_below, matched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.episodes.discover import Matchers
     from bridge.episodes.files import State
     from catalog.catalog import Catalog
+    from wshard.formats.base import Matchers
 
     Ingest = Callable[[Sequence[str]], IngestReport]
     Listen = Callable[[Sequence[str], Event], Iterator[Iterable[tuple[object, str]]]]
@@ -177,15 +179,15 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
         else:  # a location, or a file of one, which may be missing
             above = (parent.as_posix() for parent in Path(path).parents)
             folders = [folder for folder in above if f"{folder}/".startswith(f"{place}/")]
-            found = {folder: matcher for folder in folders if (matcher := matched(folder, matchers, {})) is not None}
+            found = {folder: matcher for folder in folders if (matcher := matched(folder, matchers)) is not None}
             yield from map(locate, found)
             in_location = folders[:1] == [*found][:1] or any(matcher.whole for matcher in found.values())
-            if not in_location and matched(path, matchers, {}) is not None:
+            if not in_location and matched(path, matchers) is not None:
                 yield locate(path)
 
 
 def _below(folder: str, matchers: Matchers) -> Iterator[str]:
-    for path, name in entries_below(folder, [], matchers):
+    for path, name in entries_below(folder, matchers, {}):
         if name is not None:
             yield locate(path)
 

@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.discover import is_episode, list_location, matched, walk
+from bridge.episodes.discover import list_location
 from bridge.episodes.open import OpenLocations, exists
 from bridge.episodes.read import Failure, FoundEpisode, describe_error
 from bridge.maintenance.findings import Finding
 from bridge.support.interrupts import raise_interrupt
 from catalog.location import DATABASE
+from wshard.core.chunks.files import is_episode, walk
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX
 from wshard.core.container.atomic_write import TEMPORARY
 from wshard.core.container.draft import DRAFT_LOCK, is_dead_draft
@@ -24,13 +25,14 @@ from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress
 from wshard.core.repair.inspect import check_file
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
 from wshard.formats.base import load_matchers
+from wshard.formats.below import matched
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.episodes.discover import Matchers
     from catalog.records import Asset, EpisodeRow
+    from wshard.formats.base import Matchers
 
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
 _DRAFT: Final = re.compile(rf"\.{re.escape(DATABASE)}\.([0-9a-f]{{32}}|[0-9a-f]{{8}}\.tmp)(-wal|-shm|-journal)?")
@@ -114,11 +116,11 @@ def scan_folders(
     sizes, digests = {row.size for row in absent}, {row.digest for row in absent}
     addresses_by_digest: dict[str, list[EpisodeAddress]] = {}
     findings: list[Finding] = []
-    unreadable: list[Failure] = []
+    unreadable: dict[str, OSError] = {}
     matchers = load_matchers() if absent else ()
     for folder in folders:
         for place, folders_in, files in walk(folder, unreadable):
-            matcher = matched(place, matchers, {})
+            matcher = matched(place, matchers)
             is_location = matcher is not None and matcher.whole
             folders_in[:] = [] if is_location else folders_in
             names = [] if is_location else files
@@ -128,7 +130,9 @@ def scan_folders(
                         addresses_by_digest.setdefault(digest, []).append(episode.address)
             findings += _unfinished(place, names)
     findings += [
-        Finding("unreadable", failure.path, failure.error) for failure in unreadable if exists(failure.address)
+        Finding("unreadable", path, error.strerror or str(error))
+        for path, error in unreadable.items()
+        if exists(EpisodeAddress(path))
     ]
     return addresses_by_digest, findings
 
@@ -136,14 +140,14 @@ def scan_folders(
 def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterator[FoundEpisode]:
     """Yield the episodes in a folder, and in locations that it is or else contains."""
     others = [place]
-    is_location = matched(place, matchers, {}) is not None
+    is_location = matched(place, matchers) is not None
     for path in (f"{place}/{name}" for name in names):
         if is_episode(posixpath.basename(path)):
             yield FoundEpisode(EpisodeAddress(path))
         elif not is_location:
             others.append(path)
     for path in others:
-        matcher = matched(path, matchers, {})
+        matcher = matched(path, matchers)
         episodes = [] if matcher is None else list_location(path, matcher.name)
         yield from [] if isinstance(episodes, Failure) else episodes
 

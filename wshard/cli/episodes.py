@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from wshard.cli.common import print_json, printable
+from wshard.core.episode.protocol import parse_read_as
 from wshard.core.messages import plural
 from wshard.errors import FormatError, FormatWarning, StepError, WShardError
 
@@ -25,16 +27,23 @@ _MAX_LISTED: Final = 20  # episodes that `inspect` lists
 def list_foreign(path: Path) -> list[ConversionJob] | None:
     """Return the episodes that an argument names; None for a file of this project, or a folder to search for them.
 
-    They are those of a location of another format, of an address `PATH#KEY`, or the timesteps of one,
-    `PATH#KEY@START:STOP`. Raises what list_jobs raises.
+    They are those of a location of another format, of all that are below a folder, of an address `PATH#KEY`, or the
+    timesteps of one, `PATH#KEY@START:STOP`. Raises what list_jobs raises.
     """
+    from wshard.core.episode.protocol import EpisodeAddress
     from wshard.formats.detect import detect_format
-    from wshard.training.conversion.jobs import list_jobs
+    from wshard.training.conversion.jobs import list_jobs, locations_below
 
-    own_formats = ("", "wshard", "shardpack")
     if path.exists():
-        return None if str(detect_format(path)) in own_formats else list_jobs([path])
+        name = str(detect_format(path))
+        below = [] if name else [one for one in locations_below(EpisodeAddress(str(path))) if one.read_as]
+        return list_jobs(below or [path]) if below or name not in ("", "wshard", "shardpack") else None
     return list_jobs([path]) if named_place(path).exists() else None
+
+
+def is_parent(path: Path, jobs: Sequence[ConversionJob] | None) -> bool:
+    """Return whether episodes that list_foreign listed are not in the argument itself, but below it."""
+    return jobs is None or any(Path(job.span.address.uri) != named_place(path) for job in jobs)
 
 
 def named_place(path: Path) -> Path:
@@ -65,6 +74,9 @@ def inspect_episodes(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool
     """Print one episode with its lanes, or a list of the episodes of a location."""
     from wshard.cli.inspect_text import print_report
 
+    if is_parent(path, jobs):
+        _print_locations(path, jobs, as_json=as_json)
+        return
     if len(jobs) != 1:
         _print_list(path, jobs, as_json=as_json)
         return
@@ -101,10 +113,6 @@ def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, A
 
 
 def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from wshard.formats.detect import detect_format
 
     items = _list_infos(jobs if as_json else jobs[:_MAX_LISTED])
@@ -114,15 +122,39 @@ def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> 
         return
     for name, value in {"path": path, "format": summary["format"], "episodes": len(jobs)}.items():
         typer.echo(f"{name:<11}: {printable(str(value))}")
-    table = Table("key", "episode", "env", "length", "task", box=None, pad_edge=False)
-    for item in items:
-        texts = (item["key"], item["episode_id"], item["env_id"], str(item["length"]), str(item["task"] or ""))
-        table.add_row(*(Text(printable(text)) for text in texts))
-    console = Console(highlight=False)
-    console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)
+    rows = [[one["key"], one["episode_id"], one["env_id"], one["length"], one["task"] or ""] for one in items]
+    _print_table(("key", "episode", "env", "length", "task"), rows)
     if len(jobs) > _MAX_LISTED:
         typer.echo(f"and {plural(len(jobs) - _MAX_LISTED, 'episode')} more")
     typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'")
+
+
+def _print_locations(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+    """Print the locations below a folder with their formats and numbers of episodes."""
+    counts = Counter((job.span.address.uri, parse_read_as(job.span.address.read_as)[0] or "wshard") for job in jobs)
+    items = [{"path": uri, "format": name, "total": count} for (uri, name), count in counts.items()]
+    if as_json:
+        print_json({"path": str(path), "format": "", "total": len(jobs), "items": items})
+        return
+    for title, value in {"path": path, "locations": len(items), "episodes": len(jobs)}.items():
+        typer.echo(f"{title:<11}: {printable(str(value))}")
+    shown = items[:_MAX_LISTED]
+    _print_table(("location", "format", "episodes"), [[*item.values()] for item in shown])
+    if len(items) > len(shown):
+        typer.echo(f"and {plural(len(items) - len(shown), 'location')} more")
+    typer.echo(f"one of them: wshard inspect '{printable(str(shown[0]['path']))}'")
+
+
+def _print_table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*titles, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    console = Console(highlight=False)
+    console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)
 
 
 def _list_infos(jobs: Iterable[ConversionJob]) -> list[dict[str, Any]]:

@@ -46,7 +46,8 @@ def inspect(
 ) -> None:
     """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum.
 
-    Lists the episodes of a location that has several; PATH#KEY or PATH#KEY@START:STOP selects one.
+    Lists the episodes of a location that has several, and the locations below any other folder; PATH#KEY or
+    PATH#KEY@START:STOP selects one.
     """
     from wshard.cli.episodes import inspect_episodes, list_foreign
     from wshard.cli.inspect_text import print_report
@@ -59,7 +60,7 @@ def inspect(
     if is_shardpack(path) or (not path.exists() and ShardNames.parse(path).first is not None):
         inspect_pack(path, as_json=as_json)
         return
-    jobs = list_foreign(path) or (list_jobs([path]) if path.is_dir() else None)
+    jobs = list_jobs([path]) if path.is_dir() else list_foreign(path)
     if jobs is not None:
         inspect_episodes(path, jobs, as_json=as_json)
         return
@@ -88,7 +89,7 @@ def verify(
     every lane, the JSON section, and the chunks and files that a manifest lists. Episodes in other
     formats are read and decoded completely.
     """
-    from wshard.cli.episodes import check_episode, list_foreign, named_place
+    from wshard.cli.episodes import check_episode, is_parent, list_foreign, named_place
     from wshard.cli.shardpack import check_range
     from wshard.cli.verified_files import SUFFIXES, check_own, find_files, print_result
     from wshard.training.shardpack.shards import expand_shards
@@ -98,7 +99,7 @@ def verify(
     for path in paths:
         (path if path.exists() else named_place(path)).stat()  # report missing files before reading others
     jobs_by_path = {path: list_foreign(path) for path in paths}
-    own_files = {path: [*find_files(path)] for path, jobs in jobs_by_path.items() if jobs is None}
+    own_files = {path: [*find_files(path)] for path, jobs in jobs_by_path.items() if is_parent(path, jobs)}
     if empty := [str(path) for path, jobs in jobs_by_path.items() if not (jobs or own_files.get(path))]:
         files = f"no {' or '.join(SUFFIXES)} files found"
         raise FormatError(f"{', '.join(empty)}: nothing to verify: {files}; give other formats by their own paths")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
@@ -116,7 +116,10 @@ class FormatMatcher:
     whole: bool
 
 
-def load_matchers() -> tuple[FormatMatcher, ...]:
+Matchers: TypeAlias = tuple[FormatMatcher, ...]
+
+
+def load_matchers() -> Matchers:
     """Return the matchers of formats that have one: those of the table first, then those of entry points.
 
     Formats whose modules cannot be imported are skipped: a broken plugin must not prevent detection.

@@ -6,13 +6,12 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from bridge.episodes.discover import SUFFIX, is_episode
-from bridge.episodes.files import locate
 from bridge.episodes.open import OpenLocations
 from bridge.names import EpisodeNames, NamedEpisode
 from bridge.results import EpisodeRef
 from bridge.search.query.fit import cut, refuse
 from wshard.core.arguments import whole_number
+from wshard.core.chunks.files import SUFFIX, is_episode, locate
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import shown
 from wshard.errors import FormatError, QueryError

@@ -32,6 +32,16 @@ def test_a_location_and_an_episode_of_it(raiden_folder, tmp_path):
     assert len(list((tmp_path / "a").glob("*.tar"))) == 1
 
 
+def test_a_parent_folder_of_locations_is_written_whole(raiden_folder, tmp_path):
+    places = {"pick_cube": tmp_path / "parent/first/pick", "open_drawer": tmp_path / "parent/deep/second/open"}
+    for task, place in places.items():
+        place.parent.mkdir(parents=True)
+        place.symlink_to(raiden_folder / task)
+    code, out, _ = run(tmp_path / "parent", "--to", tmp_path / "all", *SMALL)
+    assert (code, "(62 samples, 1 shard, 6 episodes)" in out) == (0, True)
+    assert len(read_samples(tmp_path / "all")) == 62
+
+
 def test_tasks_go_to_folders_of_their_own(raiden_folder, tmp_path):
     place = ("--data-dir", raiden_folder.parent, "--output-dir", tmp_path / "out")
     code, out, _ = run(*place, "--task", "pick_cube", "--task", "open_drawer", *SMALL, "--json")

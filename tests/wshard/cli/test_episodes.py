@@ -93,6 +93,23 @@ def test_what_is_not_there_is_reported(verb, place, said, rows):
     assert said in found.stdout + found.stderr
 
 
-def test_a_folder_of_several_locations_names_them(rows):
-    found = run("inspect", rows.parent)
-    assert (found.exit_code, "a folder: it has rows.hdf5 (d4rl): name one, such as" in found.stderr) == (1, True)
+def test_a_parent_folder_is_inspected_and_verified_as_it_is_ingested(rows, tmp_path):
+    (tmp_path / "deep").mkdir()
+    rows.rename(tmp_path / "deep/moved.hdf5")
+    save_wshard(make_episode(0), tmp_path / "own.wshard")
+    found = json.loads(run("inspect", tmp_path, "--json").stdout)
+    counts = {Path(one["path"]).name: (one["format"], one["total"]) for one in found["items"]}
+    assert (found["total"], counts) == (3, {"moved.hdf5": ("d4rl", 2), "own.wshard": ("wshard", 1)})
+    lines = run("inspect", tmp_path).stdout.splitlines()
+    assert lines[1:3] == ["locations  : 2", "episodes   : 3"]
+    assert run("inspect", found["items"][0]["path"]).exit_code == 0
+    verified = run("verify", tmp_path)
+    assert (verified.exit_code, verified.stdout.splitlines()[-1]) == (0, "3 of 3 files OK")
+    (tmp_path / "own.wshard").write_bytes((tmp_path / "own.wshard").read_bytes()[:-9])
+    assert run("verify", tmp_path).exit_code == 1
+
+
+def test_a_folder_without_episodes_is_refused_by_inspect(tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing")
+    found = run("inspect", tmp_path)
+    assert (found.exit_code, "a folder: name the format" in found.stderr) == (1, True)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MANIFEST: Final = "manifest"
 CHUNK: Final = "chunk"
 OWN_FORMAT: Final = "wshard"
+ARCHIVE_DATABASE: Final = "catalog.db"
+"""A folder with this file is an archive."""
 
 _SPAN: Final = re.compile(r"(.*)@(-?\d*):(-?\d*)", re.DOTALL)
 

@@ -8,8 +8,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan, parse_read_as, read_as
+from wshard.core.chunks.files import without_chunks
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, EpisodeSpan, parse_read_as, read_as
+from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
+from wshard.formats.base import load_matchers
+from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
 from wshard.formats.open import open_location
 from wshard.formats.wshard import SUFFIXES
@@ -17,6 +21,7 @@ from wshard.formats.wshard import SUFFIXES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from wshard.errors import AmbiguousFormatError
     from wshard.formats.source_base import SourceBase
 
 _MAX_OPEN: Final = 16
@@ -53,9 +58,9 @@ def list_jobs(
 ) -> list[ConversionJob]:
     """Return a job for each episode of the locations: paths or URIs, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
 
-    read_as: reading options for locations without their own; see EpisodeAddress. With several locations of several
-    episodes, ids begin with the name of the location; ids of spans end with their bounds. Raises the errors of
-    open_location.
+    A folder that is no location but has some of other formats below it stands for all that is below. read_as: reading
+    options for locations without their own; see EpisodeAddress. With several locations of several episodes, ids begin
+    with the name of the location; ids of spans end with their bounds. Raises the errors of open_location.
     """
     spans: list[EpisodeSpan] = []
     for location in locations:
@@ -63,12 +68,38 @@ def list_jobs(
         address = replace(span.address, read_as=span.address.read_as or read_as)
         if address.key:
             spans.append(replace(span, address=address))
-        else:
-            with open_for_conversion(address) as source:
+            continue
+        for address_ in locations_below(address) or [address]:
+            with open_for_conversion(address_) as source:
                 keys = source.keys()
-            spans += [replace(span, address=replace(address, key=key)) for key in keys]
+            spans += [replace(span, address=replace(address_, key=key)) for key in keys]
     needs_prefix = len({span.address.uri for span in spans if span.address.key}) > 1
     return [ConversionJob(span, _prefix(span) if needs_prefix and span.address.key else "") for span in spans]
+
+
+def locations_below(address: EpisodeAddress) -> list[EpisodeAddress]:
+    """Return the locations and episode files below a folder that is no location; none if all are this project's files.
+
+    They are those that an ingest of the folder would find. Raises OSError for a folder that cannot be listed, and
+    AmbiguousFormatError.
+    """
+    place = place_of(address.uri)
+    name, lane_map = parse_read_as(address.read_as)
+    if name or address.key or not isinstance(place, LocalPlace) or not place.is_dir() or detect_format(place):
+        return []
+    failed: dict[str, OSError] = {}
+    ambiguous: dict[str, AmbiguousFormatError] = {}
+    found = {path: kind for path, kind in entries_below(str(place), load_matchers(), failed, ambiguous) if kind}
+    if not ambiguous and not {*found.values()} - {OWN_FORMAT}:
+        return []
+    for error in (*failed.values(), *ambiguous.values()):
+        raise error
+    whole = {*without_chunks([path for path, kind in found.items() if kind == OWN_FORMAT])}
+    return [
+        EpisodeAddress(path, read_as=read_as(kind, lane_map))
+        for path, kind in found.items()
+        if kind != OWN_FORMAT or path in whole
+    ]
 
 
 def _span_of(location: str | os.PathLike[str] | EpisodeAddress | EpisodeSpan) -> EpisodeSpan:

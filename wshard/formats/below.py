@@ -1,0 +1,64 @@
+"""Find the episode files and the locations of all formats below a folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wshard.core.chunks.files import SUFFIX, is_episode, walk
+from wshard.core.episode.protocol import ARCHIVE_DATABASE, OWN_FORMAT
+from wshard.errors import AmbiguousFormatError
+from wshard.formats.detect import match_format
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from wshard.formats.base import FormatMatcher, Matchers
+
+
+def entries_below(
+    folder: str | os.PathLike[str],
+    matchers: Matchers,
+    unreadable: dict[str, OSError],
+    ambiguous: dict[str, AmbiguousFormatError] | None = None,
+) -> Iterator[tuple[str, str | None]]:
+    """Yield (path, name of its format) of episode files and locations; None: a file that is neither.
+
+    unreadable, ambiguous: take the errors of folders that cannot be listed, and of locations that fit several formats,
+    by path. Other files of a folder that is a location belong to it, and those of an archive to that.
+    """
+    archives, ambiguous_found = list[str](), {} if ambiguous is None else ambiguous
+    for place, folders, names in walk(folder, unreadable):
+        archives += [f"{place}/"] if ARCHIVE_DATABASE in names else []
+        in_archive = f"{place}/".startswith(tuple(archives))
+        matcher = None if in_archive else matched(place, matchers, ambiguous_found)
+        if matcher is not None:
+            yield place, matcher.name
+            if matcher.whole:
+                folders.clear()
+                continue
+        for name in names:
+            path = f"{place}/{name}"
+            if is_episode(name):
+                yield path, OWN_FORMAT
+            elif matcher is None and not in_archive and _is_foreign(name):
+                file_matcher = matched(path, matchers, ambiguous_found)
+                yield path, None if file_matcher is None else file_matcher.name
+
+
+def matched(
+    path: str, matchers: Matchers, ambiguous: dict[str, AmbiguousFormatError] | None = None
+) -> FormatMatcher | None:
+    """Return the format of a location, None if there is none; ambiguous: takes the error of one that fits several."""
+    try:
+        name = match_format(path, matchers)
+    except AmbiguousFormatError as error:
+        if ambiguous is not None:
+            ambiguous[path] = error
+        return None
+    return next((matcher for matcher in matchers if matcher.name == name), None)
+
+
+def _is_foreign(name: str) -> bool:
+    """Return whether a file is neither an episode nor part of one, such as a recording or backup."""
+    return SUFFIX not in name and not name.startswith(".")
