@@ -136,7 +136,7 @@ def load_matchers() -> Matchers:
     return *(one for one in matchers if one.own), *layouts, *(one for one in matchers if not one.own)
 
 
-def select_matchers(matchers: tuple[FormatMatcher, ...], name: str) -> tuple[FormatMatcher, ...]:
+def select_matchers(matchers: Matchers, name: str) -> Matchers:
     """Return the matchers of a format, of all for ""; of a layout, that of its description. Raises LayoutError."""
     chosen = tuple(matcher for matcher in matchers if name in ("", matcher.name))
     if chosen or not name.startswith(LAYOUT):
