@@ -22,14 +22,14 @@ _SAMPLE: Final = 12  # episodes
 def measure_frame_scale(catalog: Catalog, space: Space) -> Statistics:
     """Return statistics of sketches of the Space's images, one deviation for all channels, mean 0.
 
-    It is the root mean square over about 12 episodes and all channels; constant parts of the image add nothing. 1 if
-    nothing moves or no file can be read.
+    It is that of the median episode of about 12, over all channels; those where nothing moves are not counted, and
+    constant parts of the image add nothing. 1 if nothing moves or no file can be read.
     """
     space_id = next((row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint), None)
     rows = {} if space_id is None else catalog.episodes.rows(catalog.vectors.sample(space_id, _SAMPLE)[:_SAMPLE])
-    variances = [variance for row in rows.values() if (variance := _variance(row, space)) is not None]
+    variances = [variance for row in rows.values() if (variance := _variance(row, space))]
     channels = sketches(np.zeros((1, *space.window_shape)), "a frame").shape[1]
-    deviation = float(np.sqrt(np.mean(variances))) if variances else 0.0
+    deviation = float(np.sqrt(np.median(variances))) if variances else 0.0
     return Statistics(max(1, len(variances)), np.zeros(channels), np.full(channels, deviation))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from embedders import WindowPlan
-from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, save_wshard
+from bridge.search.moments.frame_scale import measure_frame_scale
+from embedders import Space, WindowPlan
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
 
 STEPS, HEIGHT, WIDTH = 90, 24, 32
 PLAN = WindowPlan(scales=(16, 24, 36))
@@ -95,3 +96,15 @@ def test_files_that_are_gone_neither_scale_nor_match(tmp_path):
         path.unlink()
     with TrajectoryRetriever(archive) as retriever:
         assert list(retriever.search_moments(camera(2)[10:40], 2)) == []
+
+
+def test_a_flickering_and_a_still_episode_set_no_scale(tmp_path):
+    images, deviations = [camera(number) for number in range(5)], []
+    flicker = camera(5)
+    flicker[::2] = 255
+    for name, added in (("usual", [camera(5)]), ("odd", [flicker, camera(6, still=True)])):
+        (tmp_path / name).mkdir()
+        with open_archive(archive_of(tmp_path / name, [*images, *added])) as archive:
+            (row,) = archive.catalog.vectors.spaces()
+            deviations.append(measure_frame_scale(archive.catalog, Space.from_json(row.definition)).std[0])
+    assert deviations[1] == pytest.approx(deviations[0], rel=0.1)
