@@ -5,6 +5,7 @@ Hypothesis is imported on use only: it comes with the extra "dev".
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,10 +172,11 @@ def _channel(rng: np.random.Generator, length: int, pick: int) -> Channel:
         data = np.asfortranarray(data)
     rate = (None, 100.0)[pick % 2]
     modality = (None, *Modality)[pick % (len(Modality) + 1)]
-    semantics = ("", "joint angles in rad")[pick % 2]
-    return Channel(
-        "", kinds[kind], list(full[1:]), data, semantics, modality, rate, ("", "image/png")[pick % 2] or None
-    )
+    described: dict[str, Any] = {}
+    if pick % 2:
+        names = tuple(f"joint {number}" for number in range(sum(full[-1:])))
+        described = {"semantics": "joint angles", "content_type": "image/png", "unit": "rad", "names": names}
+    return Channel("", kinds[kind], list(full[1:]), data, modality=modality, sampling_rate_hz=rate, **described)
 
 
 # ---- what "the same" means -----------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ def assert_same_episode(left: Episode, right: Episode) -> None:
 def _same_channels(left: dict[str, Channel], right: dict[str, Channel]) -> None:
     _same("lanes", sorted(left), sorted(right))
     for block, channel in left.items():
-        for name in ("name", "dtype", "shape", "semantics", "modality", "sampling_rate_hz", "content_type"):
+        for name in [field.name for field in fields(channel) if field.name not in ("data", "encoded")]:
             _same(f"{block}: {name}", getattr(channel, name), getattr(right[block], name))
         _same_array(block, channel.data, right[block].data)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wshard.core.arguments import array_of, check_chunk, integer
 from wshard.core.array_fields import DType, EqualByValue, StepField, check_declared
 from wshard.core.array_fields import Residual as Residual
+from wshard.core.channel_names import checked_names
 from wshard.core.media.frames import EncodedFrames, LaneData
 from wshard.core.media.video_frames import are_same_frames
 from wshard.core.messages import describe_channel, describe_episode, shown
@@ -62,8 +63,7 @@ class Modality(StrEnum):
     @property
     def content_type(self) -> int:
         """The content type code of the container format."""
-        codes = {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}
-        return codes[self.value]
+        return {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}[self]
 
 
 @dataclass(eq=False)
@@ -80,6 +80,8 @@ class Channel(EqualByValue):
         sampling_rate_hz: Its own rate, if it differs from the episode's.
         content_type: What its block holds, free text.
         encoded: Camera frames as JPEG, PNG or MP4, saved unchanged; `data` decodes them once, and setting it ends them.
+        names: The names of the components of a timestep along its last axis, such as joints, or none.
+        unit: The unit of the values, free text such as "rad".
 
     Examples:
         >>> Channel.of("state", np.zeros((20, 3), np.float32)).shape
@@ -95,6 +97,8 @@ class Channel(EqualByValue):
     sampling_rate_hz: float | None = None
     content_type: str | None = None
     encoded: EncodedFrames | None = field(default=None, compare=False)
+    names: tuple[str, ...] = ()
+    unit: str = ""
 
     __repr__ = describe_channel
 
@@ -105,7 +109,7 @@ class Channel(EqualByValue):
             self.encoded = None  # replace(channel, data=...)
         if self.encoded is None and type(given) is not np.ndarray:
             self.data = array_of(given, f"channel {self.name!r}")
-        self.shape = [int(size) for size in self.shape]
+        self.shape, self.names = [int(size) for size in self.shape], checked_names(self.names, f"channel {self.name!r}")
         self.dtype = DType.parse(self.dtype)
 
     @staticmethod
@@ -117,8 +121,7 @@ class Channel(EqualByValue):
         if isinstance(data, Channel):
             return replace(data, name=name, data=None if data.encoded else data.data, **described)
         if isinstance(data, EncodedFrames):
-            shape, dtype = list(data.shape), DType.from_numpy(data.dtype)
-            return Channel(name, dtype, shape, None, encoded=data, **described)
+            return Channel(name, DType.from_numpy(data.dtype), list(data.shape), None, encoded=data, **described)
         array = array_of(data, f"channel {name!r}")
         if array.ndim == 0:
             raise EpisodeError(f"channel {name!r}: expected an array [T, ...], found a scalar")

@@ -196,4 +196,6 @@ def _channel(name: str, lane: Declaration, data: LaneValues) -> Channel:
         modality=lane.modality,
         sampling_rate_hz=lane.sampling_rate_hz,
         content_type=lane.content_type,
+        names=lane.names,
+        unit=lane.unit,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from wshard.core.arguments import array_of
 from wshard.core.array_fields import DType
+from wshard.core.channel_names import checked_names
 from wshard.core.episode.encoded_lane import pack_frames
 from wshard.core.episode.lanes import (
     DONE,
@@ -82,6 +83,8 @@ def _declare(block: str, channel: Channel) -> Declaration:
         sampling_rate_hz=channel.sampling_rate_hz,
         content_type=channel.content_type,
         semantics=channel.semantics,
+        names=checked_names(channel.names, block),
+        unit=channel.unit,
     )
 
 

@@ -81,7 +81,7 @@ def check_described(lane: Declaration) -> None:
         raise EpisodeError(f"{lane.block}: sampling_rate_hz: expected a finite number > 0, found {reprlib.repr(rate)}")
     if modality is not None and not isinstance(modality, Modality):
         raise EpisodeError(f"{lane.block}: modality: expected a Modality, found {reprlib.repr(modality)}")
-    for name in ("semantics", "content_type"):
+    for name in ("semantics", "content_type", "unit"):
         value = getattr(lane, name)
         if value is not None and not isinstance(value, str):
             raise EpisodeError(f"{lane.block}: {name}: expected text, found {reprlib.repr(value)}")
@@ -99,8 +99,8 @@ def _channels_json(description: Description) -> dict[str, Any]:
             row |= {"frame_dtype": declaration.dtype.value, "frame_shape": list(declaration.shape)}
         if declaration.modality is not None:
             row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
-        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps", "first_frame")
-        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0)}
+        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps", "first_frame", "names", "unit")
+        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0, ())}
         if declaration.block.startswith(("signal/", "action/")):
             channels.append({"id": declaration.id, **row, "signal_block": declaration.block})
         else:

@@ -13,6 +13,7 @@ import numpy as np
 
 from wshard.core.arguments import array_of
 from wshard.core.array_fields import DType
+from wshard.core.channel_names import checked_names
 from wshard.core.container.codec_plan import CodecPlan, frames_by_block
 from wshard.core.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.core.episode.meta_reader import Declaration
@@ -31,7 +32,7 @@ ACTION_IDS: Final = ("action", "actions", "act", "ctrl", "control")
 """Ids that mean an action if nothing else determines it."""
 
 _PREFIXES: Final = ("signal", "action")
-_OPTIONS: Final = ("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type")
+_OPTIONS: Final = ("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type", "names", "unit")
 _KEYS: Final = ("id", "name", "dtype", "shape", "signal_block", "modality", *_OPTIONS)
 
 
@@ -49,6 +50,8 @@ class ChannelDef:
         semantics: What the values mean, free text.
         sampling_rate_hz: Its own rate, if it differs from the episode's.
         content_type: What its block holds, free text.
+        names: The names of the components of a timestep along its last axis, such as joints.
+        unit: The unit of the values, free text.
         prefix: "signal" for an observation, "action" for an action, "" if timesteps decide.
 
     Examples:
@@ -66,6 +69,8 @@ class ChannelDef:
     sampling_rate_hz: float | None = None
     content_type: str | None = None
     prefix: str = ""
+    names: Sequence[str] = ()
+    unit: str = ""
 
     @staticmethod
     def of(channel: ChannelDef | Mapping[str, Any]) -> ChannelDef:
@@ -112,6 +117,8 @@ class ChannelDef:
             self.sampling_rate_hz,
             self.content_type,
             self.semantics,
+            names=checked_names(self.names, f"channel {self.name!r}"),
+            unit=self.unit,
         )
         check_described(lane)
         return lane

@@ -46,7 +46,10 @@ def declare_numbers(feature: Feature, dtype: DType) -> Declaration:
     if block == REWARD:
         return Declaration(block, dtype)
     shape = feature.shape if feature.lane_shape is None else feature.lane_shape
-    return Declaration(block, dtype, shape, semantics=", ".join(axis_names(feature)))
+    names = axis_names(feature)
+    if shape == (len(names),):
+        return Declaration(block, dtype, shape, names=tuple(names))
+    return Declaration(block, dtype, shape, semantics=", ".join(names))  # such as "motors", the name of the axis
 
 
 def declare_frames(feature: Feature) -> Declaration:
@@ -61,12 +64,6 @@ def declare_frames(feature: Feature) -> Declaration:
         Modality.DEPTH if is_depth else Modality.RGB,
         encoding="mp4" if feature.dtype == VIDEO else "png",
     )
-
-
-def split_names(semantics: str, shape: tuple[int, ...]) -> list[str] | None:
-    """Return the names of elements that the semantics of a lane lists, None where it lists none."""
-    names = semantics.split(", ")
-    return names if len(shape) == 1 and len(names) == shape[0] and all(names) else None
 
 
 def camera_shape(feature: Feature) -> tuple[int, int, int]:
@@ -93,5 +90,10 @@ def axis_names(feature: Feature) -> list[str]:
         elif isinstance(value, list):
             stack += reversed(value)
         elif isinstance(value, dict):  # {"motors": [...]}, or the place of each name
-            stack += reversed([name if isinstance(value_, int) else value_ for name, value_ in value.items()])
+            items = sorted(value.items(), key=_place)
+            stack += reversed([name if isinstance(place, int) else place for name, place in items])
     return names
+
+
+def _place(item: tuple[str, Any]) -> int:
+    return item[1] if isinstance(item[1], int) else 0

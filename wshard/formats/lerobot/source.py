@@ -76,7 +76,7 @@ class LeRobotSource(LazySource[EpisodeEntry]):
         ),
         ("fps", "rate of the timebase; frame t is the one at from_timestamp + t / fps"),
         ("robot_type", "env_id"),
-        ("names of a feature", "semantics of its lane, units are not stated"),
+        ("names of a feature", "names of the channels of its lane; units are not stated"),
         ("timestamp, frame_index, episode_index, index", "derived from rate and position, which they must agree with"),
         ("language features of 0.6", "left out"),
     )

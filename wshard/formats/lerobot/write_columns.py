@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.core.array_fields import DType
+from wshard.core.channel_names import component_names
 from wshard.core.episode.lanes import DONE, REWARD, STEP_TEXTS, TRUNCATIONS
 from wshard.core.episode.step_texts import TASK, texts_of
 from wshard.core.files.listed import is_nameable
 from wshard.core.types import Modality
 from wshard.errors import EpisodeError
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING
-from wshard.formats.lerobot.features import IMAGE, STEP_LANES, TEXT, VIDEO, split_names
+from wshard.formats.lerobot.features import IMAGE, STEP_LANES, TEXT, VIDEO
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -110,8 +111,8 @@ def _plan(block: str, channel: Channel, name: str) -> FeatureColumn:
     if len(shape) > MAX_AXES or 0 in shape:
         raise EpisodeError(f"{block}: expected up to {MAX_AXES} axes of at least one number, found {list(shape)}")
     dtype_name = "float32" if channel.dtype is DType.BFLOAT16 else channel.dtype.numpy_dtype.name
-    names = split_names(channel.semantics, shape)
-    return _note_origin(FeatureColumn(name, block, dtype_name, shape or (1,), names), shape)
+    names = list(component_names(channel)) if len(shape) == 1 else []
+    return _note_origin(FeatureColumn(name, block, dtype_name, shape or (1,), names or None), shape)
 
 
 def _note_origin(column: FeatureColumn, lane_shape: tuple[int, ...]) -> FeatureColumn:

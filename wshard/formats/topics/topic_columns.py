@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _MAX_TEXTS: Final = 1024
 _LONGEST_TEXT: Final = 4096
 _MAX_NUMBERS: Final = 4096  # of a field in a message: point clouds have more
+_NAMES: Final = ("name", "names")
 _PACKED: Final = 1024  # values of a field that are packed into an array at once
 
 
@@ -32,6 +33,15 @@ class TopicColumns:
     constants: dict[str, Any] = field(default_factory=dict)
     texts: dict[str, tuple[Array, list[str]]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+
+    def component_names(self, path: str, count: int) -> tuple[str, ...]:
+        """Return the texts that name the numbers of a field: those of a field such as "name" or "joint_names" by it."""
+        parent = path.rpartition("/")[0]
+        for other, texts in self.constants.items():
+            is_sibling = other.rpartition("/")[0] == parent and other.endswith(_NAMES)
+            if is_sibling and isinstance(texts, list) and len(texts) == count:
+                return tuple(texts)
+        return ()
 
 
 class _Column:

@@ -147,11 +147,19 @@ class TopicEpisode:
     def _frames(self) -> dict[str, _Camera]:
         return {f"signal/{_name_of(topic)}": camera for topic, camera in self._cameras.items()}
 
+    def _names_of(self, block: str, topic: str, array: Array) -> tuple[str, ...]:
+        if topic not in self._columns or array.ndim < 2:
+            return ()
+        path = block.removeprefix(f"{_group_of(topic)}/{_name_of(topic)}/")
+        return self._columns[topic].component_names(path, array.shape[-1])
+
     def describe(self, id_: str) -> EpisodeInfo:
         """Describe the episode; reads the messages of all topics except cameras."""
         lanes = {
-            block: Declaration(block, DType.from_numpy(array.dtype), array.shape[1:])
-            for block, (_, array) in self._numbers.items()
+            block: Declaration(
+                block, DType.from_numpy(array.dtype), array.shape[1:], names=self._names_of(block, topic, array)
+            )
+            for block, (topic, array) in self._numbers.items()
         }
         for block, camera in self._frames.items():
             lanes[block] = Declaration(block, DType.from_numpy(camera.dtype), camera.shape, encoding=camera.encoding)

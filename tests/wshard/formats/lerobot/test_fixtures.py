@@ -37,7 +37,7 @@ def expected_episodes(folder: Path) -> dict[str, Episode]:
             name.partition("/")[2]: source[name] for name in source if name.startswith(f"episode_{number}/")
         }
         rewards, dones, action = rows.pop("next.reward"), rows.pop("next.done"), rows.pop("action")
-        about = {"observation.state": {"semantics": "t, ep, a, b"}}
+        about = {"observation.state": {"names": ("t", "ep", "a", "b")}}
         about |= {name: {"modality": Modality.RGB} for name in rows if "images" in name}
         found[str(number)] = Episode(
             f"episode_{number:06d}",
@@ -45,7 +45,7 @@ def expected_episodes(folder: Path) -> dict[str, Episode]:
             len(action),
             timebase=TimebaseSpec(tick_hz=10.0),
             observations={name: Channel.of(name, data, **about.get(name, {})) for name, data in rows.items()},
-            actions={"action": Channel.of("action", action, semantics="x, y")},
+            actions={"action": Channel.of("action", action, names=("x", "y"))},
             rewards=rewards[:, 0],
             terminations=dones[:, 0],
             metadata={"task": task},
@@ -77,7 +77,7 @@ def test_every_value_of_the_video_set_is_exact_and_frames_are_near(dataset_fixtu
             episode = source.load(key)
             for block, lane in wanted.lanes().items():
                 found = episode.lanes()[block]
-                assert (found.dtype, found.shape, found.semantics) == (lane.dtype, lane.shape, lane.semantics)
+                assert (found.dtype, found.shape, found.names) == (lane.dtype, lane.shape, lane.names)
                 error = np.abs(found.data.astype(np.int64) - lane.data).mean() if "images" in block else None
                 if error is None:
                     assert np.array_equal(found.data, lane.data)
