@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from mcap.writer import CompressionType, Writer
 from PIL import Image
+from rosbags.rosbag1 import Writer as BagWriter
+from rosbags.typesys import Stores, get_typestore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,3 +146,29 @@ def protobuf_type() -> tuple[type[Any], bytes]:
     pool.Add(file)
     made = message_factory.GetMessageClass(pool.FindMessageTypeByName("toy.State"))
     return made, descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
+@functools.cache
+def _open_stores() -> tuple[Any, Any]:
+    return get_typestore(Stores.ROS1_NOETIC), get_typestore(Stores.ROS2_HUMBLE)
+
+
+def write_rosbag1(
+    path: Path, rows: list[tuple[int, str, str, str, dict[str, Any]]], compression: str = "", chunk_size: int = 4096
+) -> Path:
+    """Write a ROS 1 bag; a topic has a connection for each type."""
+    ros1, ros2 = _open_stores()
+    definitions = {kind: text for _, _, kind, text, _ in rows}
+    encode = {kind: mcap_ros2.writer.serialize_dynamic(kind, text)[kind] for kind, text in definitions.items()}
+    writer = BagWriter(path)
+    writer.chunk_threshold = chunk_size
+    if compression:
+        writer.set_compression(BagWriter.CompressionFormat[compression])
+    with writer:
+        connections = {
+            (topic, kind): writer.add_connection(topic, kind, typestore=ros1)
+            for topic, kind in dict.fromkeys((topic, kind) for _, topic, kind, _, _ in rows)
+        }
+        for time, topic, kind, _, message in rows:
+            writer.write(connections[topic, kind], time, bytes(ros2.cdr_to_ros1(encode[kind](message), kind)))
+    return path

@@ -35,7 +35,6 @@ _SUFFIXES: Final = {
     ".h5": Format.MINARI,
 }
 _MAGICS: Final = {MAGIC: Format.WSHARD, ZIP_MAGIC: Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
-_ROS_1: Final = b"#ROS"  # of #ROSBAG V2.0
 _MAGIC_SIZE: Final = 4
 _MAX_CHILDREN: Final = 100  # paths in a folder whose format is detected for a message
 _MAX_LISTED: Final = 10  # of these, the number in the message
@@ -93,8 +92,6 @@ def _detect_file(look: LocationLook) -> str:
                 return _zip_kind(file, by_suffix)
     except (OSError, FormatError):
         return by_suffix or Format.UNKNOWN
-    if magic == _ROS_1:
-        return "rosbag1"
     by_magic = detect_format_bytes(magic)
     if by_magic is not Format.MINARI:
         return by_suffix or by_magic

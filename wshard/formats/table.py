@@ -44,6 +44,11 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         extra="mcap",
         about="MCAP files: messages in JSON, protobuf, ROS 1 or ROS 2, on one clock",
     ),
+    "rosbag1": FormatEntry(
+        "wshard.formats.topics.source:Rosbag1Source",
+        extra="images",
+        about="ROS 1 bags: .bag files of version 2.0, compressed ones too",
+    ),
     "rosbag2": FormatEntry(
         "wshard.formats.topics.source:Rosbag2Source",
         extra="mcap",
@@ -187,8 +192,6 @@ OTHER_ARRAYS: Final = "other_arrays"
 """What detection says of an .npz file that is of no format."""
 
 UNREAD: Final[Mapping[str, str]] = {
-    "rosbag1": "ROS 1 bags are not read: `mcap convert a.bag a.mcap` of the MCAP command line, or `rosbags-convert "
-    "--src a.bag --dst a` of the package rosbags, makes a file or folder of one that is",
     OTHER_ARRAYS: "expected an .npz file of a known format: DreamerV3, which has is_first, or OGBench, which has "
     "observations, actions, terminals and qpos; found other arrays. If it is one of them nevertheless, name it "
     f"(--format dreamerv3 or ogbench); else {CONVERT_OWN_DATA}",

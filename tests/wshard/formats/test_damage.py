@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from hdf5_files import write_aloha, write_maniskill
-from topic_logs import robot_messages, write_ros2
+from topic_logs import robot_messages, write_ros2, write_rosbag1
 
 from wshard import Episode, TrajectoryIngestor, WShardError, open_sink
-from wshard.errors import UnsupportedFormatError
 from wshard.formats.open import open_location
 from wshard.testing import make_episode
 
@@ -79,6 +78,7 @@ LOCATIONS: dict[str, tuple[str, str, Callable[[Path, pytest.FixtureRequest], obj
     "d4rl": ("a.hdf5", "", _copy("other/d4rl.hdf5")),
     "ogbench": ("a.npz", "", _write_ogbench),
     "mcap": ("a.mcap", "", lambda place, _: write_ros2(place, robot_messages(cameras=False))),
+    "rosbag1": ("a.bag", "", lambda place, _: write_rosbag1(place, robot_messages(cameras=False))),
     "rosbag2 mcap": ("a", "*.mcap", _copy("rosbag2/mcap_wbag")),
     "rosbag2 sqlite": ("a", "*.db3", _copy("rosbag2/sqlite3_wbag")),
     "raiden": ("a", "0000/lowdim/*.pkl", _copy("edge_nan", "raiden_folder")),
@@ -93,7 +93,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "missing": lambda path: path.unlink(),
 }
 
-PARTLY_READ = {("mcap", "truncated"), ("rosbag2 mcap", "truncated"), ("dreamerv3", "missing")}
+PARTLY_READ = {("mcap", "truncated"), ("rosbag1", "truncated"), ("rosbag2 mcap", "truncated"), ("dreamerv3", "missing")}
 """What is recorded up to the cut is an episode: a robot that lost its power leaves such files."""
 
 NO_FILE_NAMED = {"lance", "lance_video"}  # by the library: the table is named
@@ -125,15 +125,6 @@ def test_damage_is_an_error_with_its_place_and_others_are_ingested(tmp_path, req
             errors = [error for error in found if error]
             assert bool(errors) == ((name, damage) not in PARTLY_READ), damage
             assert all(str(tmp_path / damage / place) in error for error in errors)
-
-
-def test_what_to_do_with_a_bag_of_ros_1_is_said(tmp_path):
-    (tmp_path / "a.bag").write_bytes(b"#ROSBAG V2.0\n" + bytes(5000))
-    with pytest.raises(UnsupportedFormatError, match=r"a\.bag: .* `mcap convert a\.bag a\.mcap`"):
-        open_location(tmp_path / "a.bag")
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        (failure,) = ingestor.ingest([tmp_path / "a.bag"]).failed
-    assert "mcap convert" in failure.error
 
 
 @pytest.mark.parametrize("name", ["lerobot", "robomimic"])

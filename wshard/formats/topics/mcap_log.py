@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import struct
 import zlib
-from collections import OrderedDict, defaultdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-import lz4.frame
-import numpy as np
-
-from wshard.core.container.codec import decompress
-from wshard.core.container.layout import ENTRY_ZSTD
 from wshard.core.plugins import import_library
-from wshard.errors import ChecksumError, CodecError, FormatError, LimitError, MissingExtraError
-from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic, add_topic
+from wshard.errors import ChecksumError, FormatError
+from wshard.formats.topics.chunked_log import UNFINISHED, ChunkedLog, expand_chunk
+from wshard.formats.topics.message_log import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
     from wshard.core.files.place import Place
 
@@ -33,109 +25,43 @@ _HEADER, _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _MESSAGE_INDEX = range(1,
 _METADATA: Final = 0x0C
 _DATA_END: Final = 0x0F
 _MESSAGE_HEAD: Final = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
-_MAX_CHUNK_SIZE: Final = 1 << 28
 _MAX_SUMMARY_SIZE: Final = 1 << 28
-_MAX_CHUNKS: Final = 4
 _LATEST: Final = (1 << 63) - 1
 
 
-class _Place(NamedTuple):
-    """Where a message is: its time, the offset of its chunk (0: outside of chunks), and its offset in there."""
-
-    time: int
-    chunk: int
-    offset: int
-
-
-class McapLog:
-    """An open MCAP file. One that ends in the middle of a record is read as far as it goes; `notes` say so."""
+class McapLog(ChunkedLog):
+    """An open MCAP file."""
 
     def __init__(self, place: Place) -> None:
         self._records: Any = import_library("mcap.records", EXTRA)
         self._streams: Any = import_library("mcap.data_stream", EXTRA)
-        self.where = str(place)
-        self._file = place.open()
-        self._size = self._file.seek(0, io.SEEK_END)
-        self._chunks: OrderedDict[int, bytes] = OrderedDict()
         self._schemas: dict[int, Any] = {}
         self._channels: dict[int, Any] = {}
-        self._places: dict[int, list[_Place]] = defaultdict(list)
-        self.notes: dict[str, Any] = {}
-        self.left_out: dict[str, str] = {}
-        self._ordered: dict[str, NDArray[np.int64]] = {}
-        try:
-            self._check_magic()
-            with self._translate("index"):
-                if not self._read_summary():
-                    self._walk()
-            self.topics, self._of_topic = self._group_topics()
-        except BaseException:
-            self._file.close()
-            raise
+        super().__init__(place)
 
-    def _check_magic(self) -> None:
+    def _find_messages(self) -> dict[int, Topic]:
         if self._read_at(0, len(MAGIC)) != MAGIC:
             raise FormatError(f"{self.where}: expected an MCAP file, found other first bytes")
-
-    def _group_topics(self) -> tuple[dict[str, Topic], dict[str, list[int]]]:
-        topics: dict[str, Topic] = {}
-        channels: dict[str, list[int]] = defaultdict(list)
-        for number, channel in sorted(self._channels.items()):
+        if not self._read_summary():
+            self._walk()
+        topics: dict[int, Topic] = {}
+        for number, channel in self._channels.items():
             schema = self._schemas.get(channel.schema_id)
             about = ("", "", b"") if schema is None else (schema.name, schema.encoding, schema.data)
-            topic = Topic(channel.topic, about[0], channel.message_encoding, about[1], about[2])
-            if add_topic(topics, self.left_out, topic):
-                channels[topic.name].append(number)
-        return topics, channels
+            topics[number] = Topic(channel.topic, about[0], channel.message_encoding, about[1], about[2])
+        return topics
 
-    # ---- messages ----------------------------------------------------------------------------------------------------
+    def _message(self, chunk: int, offset: int) -> tuple[int, int, bytes]:
+        body = self._record_in(self._chunk(chunk), offset) if chunk else self._record(offset)[1]
+        channel, _, time, _ = _MESSAGE_HEAD.unpack_from(body)
+        return channel, time, body[_MESSAGE_HEAD.size :]
 
-    def stamps(self, topic: str) -> NDArray[np.int64]:
-        """Return when each message of a topic was recorded."""
-        return self._order(topic)[:, 0]
-
-    def read(self, topic: str, number: int) -> bytes:
-        """Return the bytes of a message; raises FormatError for other bytes than its index says."""
-        time, chunk, offset = self._order(topic)[number].tolist()
-        with self._translate(f"topic {topic!r}: message {number}"):
-            body = self._record_in(self._chunk(chunk), offset) if chunk else self._record(offset)[1]
-            channel, _, log_time, _ = _MESSAGE_HEAD.unpack_from(body)
-            if log_time != time or channel not in self._of_topic[topic]:
-                raise FormatError(f"{self.where}: byte {chunk}: expected a message of {topic!r}, found another")
-            return body[_MESSAGE_HEAD.size :]
-
-    def _order(self, topic: str) -> NDArray[np.int64]:
-        if topic not in self._ordered:
-            rows = [place for channel in self._of_topic[topic] for place in self._places[channel]]
-            table = np.array(rows, np.int64).reshape(-1, 3)
-            self._ordered[topic] = table[np.lexsort((table[:, 2], table[:, 1], table[:, 0]))]
-        return self._ordered[topic]
-
-    def _chunk(self, offset: int) -> bytes:
-        if offset not in self._chunks:
-            opcode, body, _ = self._record(offset)
-            if opcode != _CHUNK:
-                raise FormatError(f"{self.where}: byte {offset}: expected a chunk, found record {opcode}")
-            self._chunks[offset] = self._decompress(self._parse("Chunk", body), offset)
-            if len(self._chunks) > _MAX_CHUNKS:
-                self._chunks.popitem(last=False)
-        self._chunks.move_to_end(offset)
-        return self._chunks[offset]
-
-    def _decompress(self, chunk: Any, offset: int) -> bytes:
-        where, size = f"{self.where}: chunk at byte {offset}", chunk.uncompressed_size
-        if size > _MAX_CHUNK_SIZE:
-            raise LimitError(f"{where}: expected at most {_MAX_CHUNK_SIZE} bytes, found {size}")
-        if chunk.compression == "zstd":
-            data = bytes(decompress(chunk.data, size, ENTRY_ZSTD, where))
-        elif chunk.compression == "lz4":
-            data = lz4.frame.LZ4FrameDecompressor().decompress(chunk.data, max_length=size + 1)
-        elif chunk.compression == "":
-            data = chunk.data
-        else:
-            raise CodecError(f"{where}: expected compression by zstd or lz4, found {chunk.compression!r}")
-        if len(data) != size:
-            raise CodecError(f"{where}: expected {size} decompressed bytes, found {len(data)}")
+    def _unpack(self, offset: int) -> bytes:
+        opcode, body = self._record(offset)
+        if opcode != _CHUNK:
+            raise FormatError(f"{self.where}: byte {offset}: expected a chunk, found record {opcode}")
+        chunk, where = self._parse("Chunk", body), f"{self.where}: chunk at byte {offset}"
+        data = expand_chunk(chunk.data, chunk.uncompressed_size, chunk.compression, where)
         if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
             raise ChecksumError(f"{where}: expected CRC {chunk.uncompressed_crc:08x}, found {zlib.crc32(data):08x}")
         return data
@@ -178,7 +104,7 @@ class McapLog:
 
     def _is_complete(self, counted: int) -> bool:
         channels, schemas = self._channels, {0, *self._schemas}
-        indexed = sum(len(places) for places in self._places.values())
+        indexed = sum(len(places) // 3 for places in self._places.values())
         known = self._places.keys() <= channels.keys()
         return known and indexed == counted and all(channel.schema_id in schemas for channel in channels.values())
 
@@ -186,9 +112,8 @@ class McapLog:
         start = chunk.chunk_start_offset
         for offset in chunk.message_index_offsets.values():
             index = self._parse("MessageIndex", self._record(offset)[1])
-            self._places[index.channel_id] += [
-                _Place(min(time, _LATEST), start, min(at, _LATEST)) for time, at in index.records
-            ]
+            for time, at in index.records:
+                self._places[index.channel_id].extend((min(time, _LATEST), start, min(at, _LATEST)))
 
     def _walk(self) -> None:
         """Find all messages by scanning the file, which may lack its summary."""
@@ -207,7 +132,7 @@ class McapLog:
             offset += _RECORD.size + length
             if opcode in {_DATA_END, _FOOTER}:
                 return
-        self.notes["unfinished"] = f"the file ends at byte {self._size}, in the middle of a record or before its end"
+        self.notes[UNFINISHED] = f"the file ends at byte {self._size}, in the middle of a record or before its end"
 
     def _add(self, opcode: int, body: bytes, chunk: int, offset: int) -> None:
         if opcode == _SCHEMA:
@@ -222,7 +147,7 @@ class McapLog:
             number, _, time, _ = _MESSAGE_HEAD.unpack_from(body)
             if number not in self._channels:
                 raise FormatError(f"{self.where}: byte {chunk or offset}: expected a known channel, found {number}")
-            self._places[number].append(_Place(min(time, _LATEST), chunk, offset))
+            self._places[number].extend((min(time, _LATEST), chunk, offset))
 
     def _note(self, body: bytes) -> None:
         record = self._parse("Metadata", body)
@@ -230,20 +155,14 @@ class McapLog:
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
-    def _read_at(self, offset: int, size: int) -> bytes:
-        self._file.seek(offset)
-        return self._file.read(size)
-
-    def _record(self, offset: int) -> tuple[int, bytes, int]:
-        """Return opcode and body of the record there, and where it ends; raises FormatError."""
+    def _record(self, offset: int) -> tuple[int, bytes]:
+        """Return opcode and body of the record there; raises FormatError."""
         if not 0 < offset <= self._size - _RECORD.size:
             raise FormatError(f"{self.where}: expected a record at byte {offset}, found {self._size} bytes")
         opcode, length = _RECORD.unpack(self._read_at(offset, _RECORD.size))
-        end = offset + _RECORD.size + length
-        limit = MAX_MESSAGE_SIZE if opcode != _CHUNK else _MAX_CHUNK_SIZE
-        if end > self._size or length > limit:
-            raise FormatError(f"{self.where}: byte {offset}: record of {length} bytes: beyond the end, or too large")
-        return opcode, self._read_at(offset + _RECORD.size, length), end
+        if offset + _RECORD.size + length > self._size:
+            raise FormatError(f"{self.where}: byte {offset}: record of {length} bytes: beyond the end")
+        return opcode, self._read_at(offset + _RECORD.size, length)
 
     def _record_in(self, data: bytes, offset: int) -> bytes:
         for _, body, _ in self._records_in(data, offset):
@@ -261,19 +180,3 @@ class McapLog:
 
     def _parse(self, kind: str, body: bytes) -> Any:
         return getattr(self._records, kind).read(self._streams.ReadDataStream(io.BytesIO(body)))
-
-    @contextlib.contextmanager
-    def _translate(self, what: str) -> Iterator[None]:
-        """Name the file in errors of the libraries."""
-        try:
-            yield
-        except (FormatError, MissingExtraError):
-            raise
-        except MemoryError:
-            raise LimitError(f"{self.where}: {what}: does not fit into memory") from None
-        except Exception as error:  # whatever the library meets in damaged bytes
-            raise FormatError(f"{self.where}: {what}: cannot be read: {type(error).__name__}: {error}") from error
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()

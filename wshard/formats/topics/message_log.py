@@ -72,13 +72,24 @@ class MessageLog(Protocol):
 def add_topic(topics: dict[str, Topic], left_out: dict[str, str], topic: Topic) -> bool:
     """Add a topic; False for one of a known name with messages of another type, which is noted in left_out."""
     known = topics.setdefault(topic.name, topic)
-    other_schema = known.schema and topic.schema and known.schema != topic.schema
-    if (known.type, known.encoding) == (topic.type, topic.encoding) and not other_schema:
+    same_type = (known.type, known.encoding) == (topic.type, topic.encoding)
+    if same_type and not (known.schema and topic.schema and known.schema != topic.schema):
         return True
     found = f"{topic.type or 'no type'} in {topic.encoding}"
-    expected = "another definition of it" if other_schema else f"{known.type or 'no type'} in {known.encoding}"
+    expected = "another definition of it" if same_type else f"{known.type or 'no type'} in {known.encoding}"
     left_out[f"{topic.name.strip('/')} ({found})"] = f"a second type of messages; those of {expected} are read"
     return False
+
+
+def group_topics(numbered: Mapping[int, Topic]) -> tuple[dict[str, Topic], dict[str, str], dict[str, list[int]]]:
+    """Return topics by name, those that are left out, and the numbers of each topic's channels, in their order."""
+    topics: dict[str, Topic] = {}
+    left_out: dict[str, str] = {}
+    numbers: dict[str, list[int]] = {}
+    for number, topic in sorted(numbered.items()):
+        if add_topic(topics, left_out, topic):
+            numbers.setdefault(topic.name, []).append(number)
+    return topics, left_out, numbers
 
 
 class JoinedLog:

@@ -1,4 +1,4 @@
-"""MCAP files and ROS 2 bags as Sources: a file or a bag is one episode, its topics on one clock."""
+"""MCAP files and bags of ROS 1 and ROS 2 as Sources: a file or a bag is one episode, its topics on one clock."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import xxhash
 from wshard.errors import FormatError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import look_at
+from wshard.formats.topics import mcap_log, rosbag1_log
 from wshard.formats.topics.bag_metadata import NAME, STORAGES, BagMetadata, read_bag_metadata
-from wshard.formats.topics.mcap_log import MAGIC, McapLog
 from wshard.formats.topics.message_log import JoinedLog, MessageLog
 from wshard.formats.topics.sqlite_log import SIGNATURE, SqliteLog
 from wshard.formats.topics.topic_episode import TopicEpisode
@@ -109,13 +109,8 @@ class TopicsSource(LazySource[str]):
         return mark.digest()
 
 
-class McapSource(TopicsSource):
-    """An MCAP file."""
-
-    @staticmethod
-    def matches(location: Location | LocationLook) -> bool:
-        """Say whether a path is a file that begins as an MCAP file does."""
-        return look_at(location).head.startswith(MAGIC)
+class _FileSource(TopicsSource):
+    """A file of its own."""
 
     def _files(self, ref: str) -> Sequence[Place]:
         return [self._place]
@@ -123,8 +118,29 @@ class McapSource(TopicsSource):
     def _name(self) -> str:
         return self._place.stem
 
+
+class McapSource(_FileSource):
+    """An MCAP file."""
+
+    @staticmethod
+    def matches(location: Location | LocationLook) -> bool:
+        """Say whether a path is a file that begins as an MCAP file does."""
+        return look_at(location).head.startswith(mcap_log.MAGIC)
+
     def _open_log(self) -> MessageLog:
-        return McapLog(self._place)
+        return mcap_log.McapLog(self._place)
+
+
+class Rosbag1Source(_FileSource):
+    """A ROS 1 bag."""
+
+    @staticmethod
+    def matches(location: Location | LocationLook) -> bool:
+        """Say whether a path is a file that begins as a bag of any version does."""
+        return look_at(location).head.startswith(rosbag1_log.MAGIC)
+
+    def _open_log(self) -> MessageLog:
+        return rosbag1_log.Rosbag1Log(self._place)
 
 
 class Rosbag2Source(TopicsSource):
@@ -159,7 +175,7 @@ class Rosbag2Source(TopicsSource):
             for stored in about.files:
                 # A plain copy is deleted while it is open, so that a killed process leaves none behind.
                 with unpack_file(stored) if about.packed else contextlib.nullcontext(stored) as plain:
-                    part = McapLog(plain) if about.storage == "mcap" else SqliteLog(plain, about.distribution)
+                    part = mcap_log.McapLog(plain) if about.storage == "mcap" else SqliteLog(plain, about.distribution)
                 opened.callback(part.close)
                 parts += [part]
             return JoinedLog(parts, about.notes, compressed=about.compressed, opened=opened.pop_all())

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from wshard.errors import FormatError
-from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic, add_topic
+from wshard.formats.topics.message_log import MAX_MESSAGE_SIZE, Topic, group_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,6 @@ class SqliteLog:
         self.where = str(place)
         self._distribution = distribution
         self.notes: dict[str, Any] = {}
-        self.left_out: dict[str, str] = {}
         self._rows: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         if place.read(0, len(SIGNATURE)) != SIGNATURE:
             raise FormatError(f"{self.where}: expected an SQLite file, found other first bytes")
@@ -62,15 +61,15 @@ class SqliteLog:
         if "schema" in tables:
             row = self._base.execute("SELECT ros_distro FROM schema").fetchone()
             distribution = str(row[0]) if row else distribution
-        self.topics: dict[str, Topic] = {}
-        self._numbers: dict[str, list[int]] = {}
+        found: dict[int, Topic] = {}
         for number, name, kind, encoding in self._base.execute(
-            "SELECT id, name, type, serialization_format FROM topics ORDER BY id"
+            "SELECT id, name, type, serialization_format FROM topics"
         ):
             schema_encoding, text = definitions.get(str(kind), ("", ""))
-            topic = Topic(str(name), str(kind), str(encoding), schema_encoding, text.encode(), distribution)
-            if add_topic(self.topics, self.left_out, topic):
-                self._numbers.setdefault(topic.name, []).append(int(number))
+            found[int(number)] = Topic(
+                str(name), str(kind), str(encoding), schema_encoding, text.encode(), distribution
+            )
+        self.topics, self.left_out, self._numbers = group_topics(found)
 
     def stamps(self, topic: str) -> NDArray[np.int64]:
         """Return when each message of a topic was recorded."""
