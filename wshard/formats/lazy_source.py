@@ -13,7 +13,7 @@ from wshard.formats.file_per_episode import FilesSource
 from wshard.formats.lazy_episode import LazyEpisode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from wshard.core.episode.info import EpisodeInfo
     from wshard.core.files.place import Place
@@ -144,11 +144,15 @@ class LazySource(FilesSource[_Ref]):
         """Return the fingerprint of all files of the episode, as they were at the first call."""
         fingerprints = self._cache("states")
         size, newest = 0, 0
-        for file in self._files(self._find(key)):
+        for file in self._files_at(key):
             if file not in fingerprints:
                 fingerprints[file] = self._state_of(file, key)
             size, newest = size + fingerprints[file].size, max(newest, fingerprints[file].mtime_ns)
         return Fingerprint(size, newest)
+
+    def _files_at(self, key: str) -> Sequence[Place]:
+        """Return the files that the fingerprint of an episode covers."""
+        return self._files(self._find(key))
 
     def _state_of(self, file: Place, key: str) -> Fingerprint:
         """Return the fingerprint of a file; raises MissingFileError for a missing one that a folder refers to."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 TEXTS: Final = np.dtype("O", metadata={"vlen": str})
 """The dtype of texts, as h5py declares it."""
 
+BYTES: Final = np.dtype("O", metadata={"vlen": np.uint8})
+"""The dtype of encoded images, as h5py declares it."""
+
 
 class RowArray(Protocol):
     """An array [rows, ...] that is read by slices."""

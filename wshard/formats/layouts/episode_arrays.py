@@ -74,7 +74,8 @@ def count_steps(steps: str, views: Mapping[str, tuple[ArrayRule, Any]], where: s
         if steps not in views:
             raise LayoutError(f"{where}: expected an array {steps!r}, whose rows are the timesteps, found none")
         return int(views[steps][1].shape[0])
-    with_rows = [(rule, column.shape[0]) for rule, column in views.values() if column is not None and column.shape]
+    columns = ((rule, column) for rule, column in views.values() if column is not None and column.shape)
+    with_rows = [(rule, column.shape[0]) for rule, column in columns if column.size]
     for rule, count in with_rows:
         if rule.role == ACTION:
             return int(count)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+import re
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase, translate
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -92,10 +93,11 @@ class EpisodeRule:
 class ArrayRule:
     """What the arrays of a path are.
 
-    role: one of ROLES. name: that of the lane, which takes the place of the path. unit: free text, of times one of
+    role: one of ROLES. name: that of the lane, which takes the place of the path; a "*" in it stands for what the last
+    "*" of the path does. unit: free text, of times one of
     UNITS. names: of the channels, or the path of the attribute or array that has them. missing: numbers that stand for
     no value, read as NaN. first: the row of the first timestep. extra: rows more than timesteps that each episode has.
-    files: the texts are paths of image files.
+    files: the texts are paths of image files, relative to the folder of the episode's file.
     """
 
     pattern: str
@@ -115,7 +117,16 @@ class EpisodeLayout:
 
     files: the files of a folder, with wildcards. root: the group or member that holds the arrays. arrays: the first
     that fits a path counts; rest: the role of arrays that none fits. stack: {role/name: columns that make one lane}.
-    cameras: {role/name: path of videos or images, relative to the folder of the episode}. rate: timesteps per second,
+    cameras: {role/name: path of an .mp4 file, or with wildcards of an image a timestep}; a "*" in the name makes a
+    camera of each text that the first "*" of the path stands for. details: the path of a JSON file whose members are
+    metadata, as attributes are; details_row: {member: value} of the object to take from a list. id: of the episodes,
+    from fields.
+
+    Paths are relative to the folder of the episode's file. In them and in ids, {NAME} is a text or number of the
+    episode's metadata, {episode} its key, {file} the name of its file without suffix, {folder} and {folder2} the names
+    of the folders that hold the file.
+
+    rate: timesteps per second,
     or the array or attribute that says so. previous: actions led to the observation of the same row. constants:
     metadata of all episodes.
     """
@@ -131,17 +142,32 @@ class EpisodeLayout:
     rest: str = OBSERVATION
     stack: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cameras: Mapping[str, str] = field(default_factory=dict)
+    details: str = ""
+    details_row: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
     rate: float | str | None = None
     previous: bool = False
     constants: Mapping[str, str | float | bool] = field(default_factory=dict)
     file: Place | None = None
 
+    @property
+    def has_files(self) -> bool:
+        """Whether episodes have other files: videos, images, a JSON file."""
+        return bool(self.cameras or self.details) or any(rule.files for rule in self.arrays)
+
     def rule_of(self, path: str) -> ArrayRule:
         """Return the rule of an array."""
         for rule in self.arrays:
             if rule.pattern == path or fnmatchcase(path, rule.pattern):
-                return rule
+                return replace(rule, name=_named(rule, path)) if "*" in rule.name else rule
         return ArrayRule(path, self.rest)
+
+
+def _named(rule: ArrayRule, path: str) -> str:
+    """Return the name of a rule with what the last "*" of its pattern stands for in a path."""
+    before, _, after = rule.pattern.rpartition("*")
+    found = re.match(f"{translate(before)[:-2]}(.*){translate(after)}", path)  # less the mark of the end
+    return rule.name.replace("*", found[1] if found else path)
 
 
 def split_role(text: str) -> tuple[str, str]:

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 _MAX_SIZE: Final = 1 << 20
 _TOP: Final = frozenset(
     {"layout", "name", "about", "container", "files", "root", "match", "episodes", "arrays", "rest", "stack", "cameras",
-     "rate", "actions", "constants"}
+     "rate", "actions", "constants", "details", "id"}
 )  # fmt: skip
 _EPISODES: Final = frozenset({"by", "array", "arrays", "group", "steps", "axis", "final", "horizon"})
 _MATCH: Final = frozenset({"arrays", "without", "suffixes"})
+_DETAILS: Final = frozenset({"file", "row"})
 _ARRAY: Final = frozenset({"is", "unit", "names", "missing", "first", "extra", "files"})
 _ALIGNMENTS: Final = {"next": False, "previous": True}
 
@@ -60,6 +61,7 @@ def parse_layout(text: str, where: str, *, file: Place | None = None) -> Episode
     top = _Table(given, where, _TOP)
     if top.get("layout", int, 0) != VERSION:
         raise LayoutError(f"{where}: expected layout = {VERSION}, the version of the description")
+    details = top.table("details", _DETAILS)
     return EpisodeLayout(
         name=top.get("name", str, "") or (file.stem if file else "layout"),
         container=top.one_of("container", CONTAINERS),
@@ -74,6 +76,9 @@ def parse_layout(text: str, where: str, *, file: Place | None = None) -> Episode
         cameras={
             _lane(lane, where): _text(value, f"{where}: [cameras] {lane}") for lane, value in top.items("cameras")
         },
+        details=details.get("file", str, ""),
+        details_row={name: _text(value, f"{details.where}: row: {name}") for name, value in details.items("row")},
+        id=top.get("id", str, ""),
         rate=_rate(given.get("rate"), where),
         previous=_ALIGNMENTS[top.one_of("actions", tuple(_ALIGNMENTS), "next")],
         constants=_constants(top.items("constants"), where),

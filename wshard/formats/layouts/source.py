@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -12,20 +13,34 @@ from wshard.core.episode.meta_reader import stated_clock, usable_rate
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.file_object import OpenFilePlace
 from wshard.core.messages import shown
-from wshard.errors import FormatError, LayoutError
+from wshard.errors import FormatError, LayoutError, WShardError
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.cameras import (
+    CameraColumn,
+    ImageRows,
+    add_cameras,
+    fill_path,
+    find_cameras,
+    find_file,
+    listed_images,
+    path_values,
+    read_details,
+    why_empty,
+)
 from wshard.formats.layouts.columns import nanoseconds, stacked, without_sentinels
 from wshard.formats.layouts.containers import open_container
 from wshard.formats.layouts.episode_arrays import MUST_FIT, EpisodeArrays, count_steps, has_steps
 from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
+from wshard.formats.layouts.facts import EpisodeFacts
 from wshard.formats.layouts.layout import ACTION, SUFFIXES, UNITS, ArrayRule, split_role
 from wshard.formats.layouts.named import find_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from wshard.core.episode.info import EpisodeInfo
     from wshard.core.episode.protocol import Fingerprint
     from wshard.core.files.place import Place
     from wshard.core.files.schemes import Location
@@ -34,7 +49,6 @@ if TYPE_CHECKING:
     from wshard.formats.layouts.columns import ArrayFile, RowArray
 
 _BLOCKS: Final = {rules.REWARD: REWARD, rules.END: DONE, rules.TRUNCATED: TRUNCATIONS, rules.TIME: TIMESTAMPS}
-_TEXTS: Final = (rules.TASK, rules.ENVIRONMENT, rules.ID)
 _CLOCK_ROWS: Final = 1024  # of the times, from which the rate is taken
 _PICKLED: Final = "pickled objects, which are never loaded"
 
@@ -62,11 +76,41 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return the fingerprint of the files of the episode, as they were at the first call."""
+        if self.layout.has_files:
+            return super().fingerprint(key)
         cache, name = self._cache("fingerprints"), self._find(key).file.uri
         if name not in cache:
             cache[name] = super().fingerprint(key)
         found: Fingerprint = cache[name]
         return found
+
+    def _files_at(self, key: str) -> list[Place]:
+        return [*self._files(self._find(key)), *(file for file in self._other_files(key) if file.exists())]
+
+    def missing_files(self, key: str) -> list[str]:
+        """Return the paths of videos and images that belong to an episode and are missing."""
+        files = self._other_files(key, all_images=True)
+        return [str(file) for file in files if "*" not in file.name and not file.exists()]
+
+    def _other_files(self, key: str, *, all_images: bool = False) -> Iterator[Place]:
+        """Yield the files that belong to that of an episode, of images those of the first and the last timestep."""
+        if not self.layout.has_files:
+            return
+        layout, ref = self.layout, self._find(key)
+        values = self._values(key, ref, self._details(key, ref))
+        with suppress(WShardError):  # describing the episode reports it
+            if any(fill_path(path, values)[1] for path in (layout.details, *layout.cameras.values())):
+                values = self._values(key, ref, self.info(key).metadata)
+            if (details := find_file(ref.file, layout.details, values, self.where_of(key))) is not None:
+                yield details
+            for camera in find_cameras(ref.file, layout.cameras, values, self.where_of(key)):
+                yield from camera.files if all_images else {*camera.files[:1], *camera.files[-1:]}
+                yield from () if camera.absent is None else (camera.absent,)
+            views = self._views(ref, self._open(ref.file)) if any(rule.files for rule in layout.arrays) else {}
+            for _, column in views.values():
+                if isinstance(column, ImageRows):
+                    rows = range(column.shape[0]) if all_images else sorted({0, column.shape[0] - 1})
+                    yield from map(column.place_of, rows)
 
     def _listed(self) -> Iterator[tuple[str, Place]]:
         """Yield (name, file) of the files of the location."""
@@ -105,27 +149,35 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         length = count_steps(layout.episodes.steps, views, where)
         is_short = layout.previous or layout.episodes.final
         table = LaneTable(length - is_short, where)
-        facts: dict[str, Any] = {}
+        facts = EpisodeFacts(layout, table)
         times: RowArray | None = None
         for path, (rule, column) in views.items():
             if column is None:
                 table.leave_out(path, _PICKLED)
+            elif reason := why_empty(column):
+                table.leave_out(path, reason)
             elif rule.role == rules.FINAL:
                 table.add_final(rule.name or "observations", column, column.shape[0] - 1)
             elif rule.role == rules.METADATA or not has_steps(column, table.length, rule):
-                self._add_fact(table, facts, path, rule, column)
+                facts.add_array(path, rule, column)
             else:
                 times = column if rule.role == rules.TIME else times
                 self._add_lane(table, path, rule, column)
-        self._add_attributes(table, facts, ref, file)
+        for group in dict.fromkeys(("", layout.root, ref.group)):
+            for name, value in file.attributes(group).items():
+                facts.add_attribute(name, value)
+        for name, value in self._details(key, ref).items():
+            facts.add_attribute(name, value)
         table.metadata.update({name: value for name, value in layout.constants.items() if name != rules.ENVIRONMENT})
         table.metadata.update({ref.end: True} if ref.end else {})
-        env = facts.get(rules.ENVIRONMENT, layout.constants.get(rules.ENVIRONMENT, ""))
-        clock = self._clock(table, times, file)
-        return table.info(str(facts.get(rules.ID) or self._id_of(key, ref)), env_id=str(env), timebase=clock)
+        add_cameras(table, ref.file, layout.cameras, self._values(key, ref, table.metadata))
+        id_ = facts.id or self._id_of(key, ref, table.metadata)
+        return table.info(id_, env_id=facts.environment, timebase=self._clock(table, times, file))
 
-    def _id_of(self, key: str, ref: EpisodeSlice) -> str:
-        """Return the id of an episode: the name of its file or group, or its number."""
+    def _id_of(self, key: str, ref: EpisodeSlice, metadata: Mapping[str, Any]) -> str:
+        """Return the id of an episode: as the layout says, or the name of its file or group, or its number."""
+        if self.layout.id:
+            return fill_path(self.layout.id, self._values(key, ref, metadata))[0]
         if isinstance(ref.file, OpenFilePlace) and not key:
             return "episode"
         by = self.layout.episodes.by
@@ -149,36 +201,15 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             return 0
         return int(self.layout.previous or (self.layout.episodes.final and rule.role in (rules.END, rules.TRUNCATED)))
 
-    def _add_fact(self, table: LaneTable, facts: dict[str, Any], path: str, rule: ArrayRule, column: Any) -> None:
-        """Add what is stated once for an episode."""
-        if rule.role in MUST_FIT:
-            raise FormatError(
-                f"{table.where}: {path!r}: expected {table.length} rows, one for each timestep, "
-                f"found {list(column.shape)}"
-            )
-        name = rule.name or path
-        table.add_constant(name, column)
-        self._note(table, facts, name, rule)
+    def _values(self, key: str, ref: EpisodeSlice, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of paths and ids by name."""
+        return {**metadata, "episode": key, **path_values(ref.file)}
 
-    def _add_attributes(self, table: LaneTable, facts: dict[str, Any], ref: EpisodeSlice, file: ArrayFile) -> None:
-        for group in dict.fromkeys(("", self.layout.root, ref.group)):
-            for name, value in file.attributes(group).items():
-                rule = next((rule for rule in self.layout.arrays if rule.pattern == f"@{name}"), None)
-                rule = rule or ArrayRule(f"@{name}", rules.METADATA, name)
-                if rule.role != rules.SKIP:
-                    table.metadata[rule.name or name] = value
-                    self._note(table, facts, rule.name or name, rule)
-
-    def _note(self, table: LaneTable, facts: dict[str, Any], name: str, rule: ArrayRule) -> None:
-        """Give a value of the metadata its meaning."""
-        value = table.metadata.get(name)
-        value = value[0] if isinstance(value, list) and len(value) == 1 else value
-        if rule.role == rules.SUCCESS and value is not None:
-            table.metadata["success"] = bool(value)
-        elif rule.role == rules.TASK and isinstance(value, str):
-            table.metadata["task"] = value
-        elif rule.role in _TEXTS and value is not None:
-            facts[rule.role] = value
+    def _details(self, key: str, ref: EpisodeSlice) -> dict[str, Any]:
+        """Return what the JSON file of an episode states, {} without one."""
+        values, where = self._values(key, ref, {}), self.where_of(key)
+        place = find_file(ref.file, self.layout.details, values, where)
+        return read_details(place, self.layout.details_row, values) if place is not None and place.exists() else {}
 
     def _clock(self, table: LaneTable, times: RowArray | None, file: ArrayFile) -> TimebaseSpec | None:
         rate = self.layout.rate
@@ -192,9 +223,21 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             rate = 1e9 / step if step > 0 else None
         return None if rate is None else stated_clock(rate)
 
+    def _encoded(self, ref: EpisodeSlice, info: EpisodeInfo, block: str) -> Any:
+        if info.lanes[block].encoding == "mp4":
+            return cast("Any", info).columns[block].video(info.lanes[block], info.length)
+        return super()._encoded(ref, info, block)
+
+    def _identify(self, ref: EpisodeSlice, info: EpisodeInfo, block: str) -> bytes:
+        if info.lanes[block].encoding == "mp4":
+            return str(self._encoded(ref, info, block).nbytes).encode()
+        return super()._identify(ref, info, block)
+
     # ---- the rows of an episode --------------------------------------------------------------------------------------
 
     def _dataset(self, ref: EpisodeSlice, column: DatasetColumn) -> Any:
+        if isinstance(column, CameraColumn):
+            return column.rows()
         return self._views(ref, self._open(ref.file))[column.path][1]
 
     def _views(self, ref: EpisodeSlice, file: ArrayFile) -> dict[str, tuple[ArrayRule, Any]]:
@@ -229,6 +272,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
                     raise
                 views[path] = rule, None
                 continue
+            if rule.files:
+                column = listed_images(column, ref.file, f"{where}: {path!r}")
             is_time = rule.role == rules.TIME and column.shape
             views[path] = rule, nanoseconds(column, UNITS[rule.unit or "s"]) if is_time else column
         return views

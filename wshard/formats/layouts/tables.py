@@ -11,7 +11,7 @@ import numpy as np
 from wshard.core.files.place import parse_json
 from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError
-from wshard.formats.layouts.columns import TEXTS, Flat, RowView, as_column
+from wshard.formats.layouts.columns import BYTES, TEXTS, Flat, RowView, as_column
 from wshard.formats.lerobot.arrow_arrays import to_array
 from wshard.formats.lerobot.open_parquet import translate_errors
 
@@ -27,8 +27,6 @@ _MAX_TEXT: Final = 1 << 30
 
 _MAX_DEPTH: Final = 16
 _MAX_COLUMNS: Final = 4096
-_BYTES: Final = np.dtype("O", metadata={"vlen": np.uint8})
-"""The dtype of encoded images, as h5py declares it."""
 
 
 def open_table(kind: str, place: Place) -> ArrayFile:
@@ -92,13 +90,13 @@ class _Table(Flat):
             return TEXTS, (), lambda rows: _objects([value or "" for value in rows.to_pylist()])
         if text in ("binary", "large_binary"):
             return (
-                _BYTES,
+                BYTES,
                 (),
                 lambda rows: _objects([np.frombuffer(value or b"", np.uint8) for value in rows.to_pylist()]),
             )
         if text.startswith("struct") and type_.get_field_index("bytes") >= 0:  # as Hugging Face stores images
             return (
-                _BYTES,
+                BYTES,
                 (),
                 lambda rows: _objects(
                     [np.frombuffer((value or {}).get("bytes") or b"", np.uint8) for value in rows.to_pylist()]

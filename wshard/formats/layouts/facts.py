@@ -1,0 +1,66 @@
+"""What is stated once for an episode: metadata, and of them task, success, environment and id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.errors import FormatError
+from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.episode_arrays import MUST_FIT
+from wshard.formats.layouts.layout import ArrayRule
+
+if TYPE_CHECKING:
+    from wshard.formats.hdf5.lane_table import LaneTable
+    from wshard.formats.layouts.layout import EpisodeLayout
+
+_TEXTS: Final = (rules.TASK, rules.ENVIRONMENT, rules.ID)
+
+
+class EpisodeFacts:
+    """Adds what is stated once to the metadata of an episode, and gives it its meaning."""
+
+    def __init__(self, layout: EpisodeLayout, table: LaneTable) -> None:
+        self._layout, self._table = layout, table
+        self._texts: dict[str, Any] = {}
+
+    @property
+    def id(self) -> str:
+        """What the data state as the id, "" if they do not."""
+        return str(self._texts.get(rules.ID) or "")
+
+    @property
+    def environment(self) -> str:
+        """What the data or the layout state as the environment."""
+        return str(self._texts.get(rules.ENVIRONMENT, self._layout.constants.get(rules.ENVIRONMENT, "")))
+
+    def add_array(self, path: str, rule: ArrayRule, column: Any) -> None:
+        """Add an array without a row per timestep; raises FormatError where there has to be one."""
+        table = self._table
+        if rule.role in MUST_FIT or rule.files:
+            raise FormatError(
+                f"{table.where}: {path!r}: expected {table.length} rows, one for each timestep, "
+                f"found {list(column.shape)}"
+            )
+        name = rule.name or path
+        table.add_constant(name, column)
+        self._note(name, rule)
+
+    def add_attribute(self, name: str, value: Any) -> None:
+        """Add an attribute, or a member of a JSON file, by the rule of "@NAME"."""
+        rule = next((rule for rule in self._layout.arrays if rule.pattern == f"@{name}"), None)
+        rule = rule or ArrayRule(f"@{name}", rules.METADATA, name)
+        if rule.role != rules.SKIP:
+            self._table.metadata[rule.name or name] = value
+            self._note(rule.name or name, rule)
+
+    def _note(self, name: str, rule: ArrayRule) -> None:
+        """Give a value of the metadata its meaning."""
+        metadata = self._table.metadata
+        value = metadata.get(name)
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if rule.role == rules.SUCCESS and value is not None:
+            metadata["success"] = bool(value)
+        elif rule.role == rules.TASK and isinstance(value, str):
+            metadata["task"] = value
+        elif rule.role in _TEXTS and value is not None:
+            self._texts[rule.role] = value
