@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from wshard.core.chunks.manifest import safe_name
-from wshard.core.container.draft import stamp_owned
 from wshard.core.episode.info import EpisodeInfo
 from wshard.core.episode.protocol import Fingerprint
+from wshard.core.files.exchange import stamp_owned
 from wshard.core.files.schemes import place_of
 from wshard.errors import EntryNotFoundError, EpisodeError
 from wshard.formats.draft_sink import DraftSink

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from wshard.core.container.atomic_write import check_folder_of, lock_descriptor, sync_folder
-from wshard.core.files.exchange import check_unchanged, exchange_folders, find_link, link_files, stamp_files
+from wshard.core.files.exchange import check_unchanged, exchange_folders, finish_exchange, link_files, stamp_owned
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ DRAFT_LOCK: Final = re.compile(r"\.(.{1,40})\.[0-9a-f]{8}\.draft\.lock", re.DOTA
 _LOCK_SUFFIX: Final = ".lock"
 _OLD_SUFFIX: Final = ".old"
 _LOCK_MAGIC: Final = b"wshard draft of "
+_END_OF_NAME: Final = b"\0"  # before what was noted
 _MAX_NAME_LENGTH: Final = 40
 _MAX_LOCK_SIZE: Final = 4096
 
@@ -65,7 +66,7 @@ class Draft:
         if self.existed and not (self.target.is_dir() if folder else self.target.is_file()):
             expected = "a folder" if folder else "a file"
             raise FormatError(f"{self.target}: expected {expected} or an unused path, found something else")
-        self._folder, self._mode = folder, mode
+        self._mode = mode
         self._stamps = stamp_owned(self.target, owned, mode)
         self._lock = DraftLock(self.target)
         self.path = self._lock.draft
@@ -89,46 +90,12 @@ class Draft:
 
     def discard(self) -> None:
         """Remove the draft; the target stays as it is."""
-        if self._folder:
-            shutil.rmtree(self.path, ignore_errors=True)
-        else:
-            self.path.unlink(missing_ok=True)
-        self._lock.release()
+        self._lock.discard()
 
 
 def _check_unused(target: Path) -> None:
     if target.exists():
         raise FileExistsError(errno.EEXIST, "expected an unused path (mode 'error')", str(target))
-
-
-def stamp_owned(target: Path, owned: Iterable[str], mode: WriteMode) -> dict[str, Stamp]:
-    """Return the stamps of the owned files of a folder, or of the target if it is a file.
-
-    Raises FormatError for a folder with files of others alone, hidden ones excepted, for one with links to follow, and
-    for a file to overwrite that is not owned: "".
-    """
-    if not target.is_dir():
-        stamps = stamp_files(target, [""])
-        if mode == "overwrite" and "" not in owned and stamps and target.stat().st_size:
-            raise FormatError(
-                f"{target}: expected an unused path or a data set of this format, found another file: "
-                "choose another path"
-            )
-        return stamps
-    stamps = stamp_files(target, owned)
-    other = next((name for name in sorted(os.listdir(target)) if not name.startswith(".")), None)  # noqa: PTH208
-    if other is not None and not stamps:
-        raise FormatError(
-            f"{target}: expected an empty or new folder, or a data set of this format, found {other!r}: "
-            "choose another folder"
-        )
-    link = find_link(target, stamps, files=mode == "append")
-    if link is not None:
-        raise FormatError(
-            f"{target / link}: expected no link in a data set to write to, as none is followed: write to a copy of the "
-            f"folder (cp -rL {target} COPY)"
-        )
-    return stamps
 
 
 def put_in_place(
@@ -144,7 +111,7 @@ def put_in_place(
         _check_unused(target)
     check_unchanged(target, stamps)
     if path.is_dir() and target.exists():
-        exchange_folders(path, target, stamps, aside_of(lock.draft))
+        exchange_folders(path, target, stamps, aside_of(lock.draft), lock.note)
     else:
         if target.exists():
             shutil.copymode(target, path)
@@ -179,6 +146,7 @@ class DraftLock:
     """
 
     def __init__(self, target: Path, wanted: Callable[[Path], bool] | None = None) -> None:
+        self._target = target
         self.adopted = wanted is not None and self._adopt(target, wanted)
         if self.adopted:
             return
@@ -212,6 +180,21 @@ class DraftLock:
                 self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def note(self, content: bytes) -> None:
+        """Store what finish_exchange needs if this process is killed."""
+        with self._path.open("ab") as file:
+            file.write(_END_OF_NAME + content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def discard(self) -> None:
+        """Remove the draft; if that fails, the next draft of the target does it."""
+        removed = False
+        with contextlib.suppress(OSError):
+            _remove_draft(self._path, self._target)
+            removed = True
+        self.release(keep=not removed)
 
 
 def aside_of(draft: Path) -> Path:
@@ -249,8 +232,7 @@ def remove_dead_draft(lock: Path) -> bool:
     """
     with _dead(lock) as target, contextlib.suppress(OSError):
         if target is not None:
-            draft = lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX))
-            _remove_draft(draft, lock.with_name(target) if target else None)
+            _remove_draft(lock, lock.with_name(target) if target else None)
             lock.unlink(missing_ok=True)
             return True
     return False
@@ -283,15 +265,18 @@ def _target_of(descriptor: int) -> str | None:
         content = os.read(descriptor, _MAX_LOCK_SIZE)
     except OSError:
         return None
-    target = os.fsdecode(content.removeprefix(_LOCK_MAGIC))
+    target = os.fsdecode(content.removeprefix(_LOCK_MAGIC).partition(_END_OF_NAME)[0])
     is_ours = not content or (content.startswith(_LOCK_MAGIC) and Path(target).name == target != "")
     return target if is_ours and lock_descriptor(descriptor) is True else None
 
 
-def _remove_draft(draft: Path, target: Path | None) -> None:
+def _remove_draft(lock: Path, target: Path | None) -> None:
+    draft = lock.with_name(lock.name.removesuffix(_LOCK_SUFFIX))
     aside = aside_of(draft)
-    if target is not None and aside.exists() and not target.exists():
-        aside.rename(target)
+    if target is not None:
+        if aside.exists() and not target.exists():
+            aside.rename(target)
+        finish_exchange(lock.read_bytes().rpartition(_END_OF_NAME)[2], target)
     for path in (draft, aside):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

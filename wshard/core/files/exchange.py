@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import json
 import os
 import shutil
 import stat
@@ -12,10 +13,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.errors import RecordingStateError
+from wshard.errors import FormatError, RecordingStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 Stamp = tuple[int, int, int]
 """Inode, size and modification time (ns) of a file."""
@@ -32,6 +33,36 @@ def stamp_files(place: Path, names: Iterable[str]) -> dict[str, Stamp]:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             status = os.lstat(place / name if name else place)
             stamps[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    return stamps
+
+
+def stamp_owned(target: Path, owned: Iterable[str], mode: str) -> dict[str, Stamp]:
+    """Return the stamps of the owned files of a folder, or of the target if it is a file.
+
+    Raises FormatError for a folder with files of others alone, hidden ones excepted, for one with links to follow, and
+    for a file to overwrite that is not owned: "".
+    """
+    if not target.is_dir():
+        stamps = stamp_files(target, [""])
+        if mode == "overwrite" and "" not in owned and stamps and target.stat().st_size:
+            raise FormatError(
+                f"{target}: expected an unused path or a data set of this format, found another file: "
+                "choose another path"
+            )
+        return stamps
+    stamps = stamp_files(target, owned)
+    other = next((name for name in sorted(os.listdir(target)) if not name.startswith(".")), None)  # noqa: PTH208
+    if other is not None and not stamps:
+        raise FormatError(
+            f"{target}: expected an empty or new folder, or a data set of this format, found {other!r}: "
+            "choose another folder"
+        )
+    link = find_link(target, stamps, files=mode == "append")
+    if link is not None:
+        raise FormatError(
+            f"{target / link}: expected no link in a data set to write to, as none is followed: write to a copy of the "
+            f"folder (cp -rL {target} COPY)"
+        )
     return stamps
 
 
@@ -86,19 +117,42 @@ def link_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) ->
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def exchange_folders(new: Path, target: Path, owned: Collection[str], aside: Path) -> None:
+def exchange_folders(
+    new: Path, target: Path, owned: Collection[str], aside: Path, note: Callable[[bytes], None]
+) -> None:
     """Replace the files of a folder named by `owned` by those of `new`, at once; all other files stay.
 
     The target keeps its mode, empty folders and links. aside: an unused path for systems that cannot swap folders.
-    Raises FileExistsError if `new` has a file where the target has one that is not owned.
+    note: stores what finish_exchange needs if this process is killed. Raises FileExistsError if `new` has a file where
+    the target has one that is not owned.
     """
     linked, folders = _take_others(target, new, owned)
+    places = [os.path.relpath(place, target.parent) for place in (new, aside)]
+    note(json.dumps([target.stat().st_ino, places, [*owned], linked, [*folders]]).encode())
     _swap(new, target, aside)
+    _empty_replaced(new, target, owned, linked, folders)
+
+
+def finish_exchange(note: bytes, target: Path) -> None:
+    """Remove what an exchange has replaced whose process was killed, and keep what others have added there.
+
+    Does nothing if it was killed before the folders were swapped.
+    """
+    try:
+        inode, places, owned, linked, folders = json.loads(note)
+    except ValueError:  # none, or killed while it was written
+        return
+    for place in (target.parent / name for name in places):
+        if target.exists() and place.exists() and place.stat().st_ino == inode:
+            _empty_replaced(place, target, {*owned}, linked, {*folders})
+
+
+def _empty_replaced(old: Path, new: Path, owned: Collection[str], linked: dict[str, int], known: set[str]) -> None:
     for _ in range(_MOST_LOOKS):
-        _remove_replaced(new, target, owned, linked, folders)
-        if not new.exists():
+        _remove_replaced(old, new, owned, linked, known)
+        if not old.exists():
             return
-    raise OSError(errno.ENOTEMPTY, f"{target}: files of others are added faster than they can be moved", str(new))
+    raise OSError(errno.ENOTEMPTY, f"{new}: files of others are added faster than they can be moved", str(old))
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:

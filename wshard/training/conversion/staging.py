@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.core.container.atomic_write import publish
-from wshard.core.container.draft import DraftLock, put_in_place, remove_dead_drafts, stamp_owned
-from wshard.core.files.exchange import link_file, link_files, list_files
+from wshard.core.container.draft import DraftLock, put_in_place, remove_dead_drafts
+from wshard.core.files.exchange import link_file, link_files, list_files, stamp_owned
 from wshard.errors import WShardError
 from wshard.formats.base import sink_class
 
@@ -137,8 +137,7 @@ class StagedParts:
         self._lock.release(keep=True)
 
     def _discard(self) -> None:
-        shutil.rmtree(self._lock.draft, ignore_errors=True)
-        self._lock.release()
+        self._lock.discard()
 
     @contextlib.contextmanager
     def named_as_target(self) -> Iterator[None]:

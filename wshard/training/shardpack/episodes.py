@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.core.container.draft import stamp_owned
 from wshard.core.episode.file import EpisodeFile, save_wshard
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.files.byte_source import MemorySource, open_source
+from wshard.core.files.exchange import stamp_owned
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.file_per_episode import FilesSource
