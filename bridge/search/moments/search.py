@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bridge.results import EpisodeRef
     from bridge.search.matches import EpisodeRows
     from bridge.search.query.options import MomentOptions
-    from bridge.search.query.prepare import PreparedView
+    from bridge.search.query.prepare import View
     from catalog.records import EpisodeRow
     from embedders.space import Space
 
@@ -106,7 +106,7 @@ class MomentSearch:
             window_count, max_refined = 4 * window_count, 4 * max_refined  # too many overlap or have no file
 
     def align(
-        self, view: PreparedView, hits: Sequence[tuple[EpisodeRef, Match]], stored: Collection[int]
+        self, view: View, hits: Sequence[tuple[EpisodeRef, Match]], stored: Collection[int]
     ) -> list[tuple[EpisodeRef, Match]]:
         """Return the hits with the alignment of their spans with the view's first query, at any speed.
 
@@ -127,7 +127,7 @@ class MomentSearch:
             for ref, match in hits
         ]
 
-    def read_rows(self, view: PreparedView, episodes: Sequence[int]) -> tuple[Rows, dict[int, Rows]]:
+    def read_rows(self, view: View, episodes: Sequence[int]) -> tuple[Rows, dict[int, Rows]]:
         """Return the standardised rows of the view's first query, and by id those of the episodes that have a file."""
         scaling = self._scaling(view.space)
         rows = self._episode_rows.load(set(episodes))

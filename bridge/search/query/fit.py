@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import numpy as np
@@ -49,18 +48,10 @@ _FORMS: Final = (
 _Arrays = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A query in the form of one Space: window [T, *window_shape]."""
-
-    space: Space
-    window: NDArray[Any]
-
-
 def fit_query(
     query: Query, spaces: Sequence[Space], prefer: Callable[[Sequence[Space]], Sequence[Space]] | None = None
-) -> list[Fit]:
-    """Return the query as the window of every Space that it fits, at least one.
+) -> dict[Space, NDArray[Any]]:
+    """Return the query as a window [T, *window_shape] of every Space that it fits, at least one.
 
     An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
     Episode by its lanes, where of Spaces that differ only in lanes the one with more of them is used. Spaces with
@@ -73,31 +64,30 @@ def fit_query(
     arrays = _to_arrays(query)
     fits = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
     if isinstance(arrays, Episode):  # lanes without finite numbers are left out, as at ingest, if there are others
-        fits = [fit for fit in fits if _is_finite(fit)] or fits
-    if prefer is not None:
-        preferred = prefer([fit.space for fit in fits])
-        fits = [fit for fit in fits if fit.space in preferred]
+        fits = {space: window for space, window in fits.items() if _is_finite(window)} or fits
+    preferred = fits if prefer is None else prefer([*fits])
+    chosen = [space for space in fits if space in preferred]
     if isinstance(query, Episode):
-        fits = [fit for fit in fits if not any(_takes_more(other.space, fit.space) for other in fits)]
-    of_one_size = {fit.space.lanes for fit in fits if fit.space.windows.scales is None}
-    fits = [fit for fit in fits if fit.space.windows.scales is None or fit.space.lanes not in of_one_size]
-    if not fits:
+        chosen = [space for space in chosen if not any(_takes_more(other, space) for other in chosen)]
+    of_one_size = {space.lanes for space in chosen if space.windows.scales is None}
+    chosen = [space for space in chosen if space.windows.scales is None or space.lanes not in of_one_size]
+    if not chosen:
         listed = "\n".join(f"  {describe(space)}" for space in spaces)
         raise QueryError(
             f"the query {_describe(arrays)} fits none of the searchable Spaces (choose other lanes by lanes= "
             f"at ingest):\n{listed}"
         )
-    for fit in fits:
-        _check_numbers(arrays, fit)
-    return fits
+    for space in chosen:
+        _check_numbers(arrays, space, fits[space])
+    return {space: fits[space] for space in chosen}
 
 
-def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]:
-    """Return the fits of the query; loosely: [T] also fits [T, 1], and vice versa.
+def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> dict[Space, NDArray[Any]]:
+    """Return the window of each Space that the query fits; loosely: [T] also fits [T, 1], and vice versa.
 
     Raises MissingFileError if it only fits Spaces of frames whose video is missing.
     """
-    fits, missing = [], None
+    fits, missing = dict["Space", NDArray[Any]](), None
     for space in spaces:
         try:
             window = _window(query, space, loosely=loosely)
@@ -105,25 +95,24 @@ def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> li
             missing = missing or error
             continue
         if window is not None:
-            fits.append(Fit(space, window))
+            fits[space] = window
     if missing is not None and not fits:
         raise missing
     return fits
 
 
-def _is_finite(fit: Fit) -> bool:
-    return fit.window.ndim != 2 or not first_bad(fit.window)
+def _is_finite(window: NDArray[Any]) -> bool:
+    return window.ndim != 2 or not first_bad(window)
 
 
-def _check_numbers(query: _Arrays, fit: Fit) -> None:
+def _check_numbers(query: _Arrays, space: Space, window: NDArray[Any]) -> None:
     """Raise QueryError without timesteps, or naming the lane with invalid numbers (embedders see one matrix)."""
-    window = fit.window
     if not len(window):
         raise QueryError(f"the query {_describe(query)}: expected at least one timestep, found none")
     if window.ndim != 2 or not is_real(window.dtype) or not (bad := first_bad(window)):
         return
     timestep, channel = bad
-    for lane in fit.space.lanes:
+    for lane in space.lanes:
         if channel < lane.channels:
             break
         channel -= lane.channels

@@ -12,7 +12,7 @@ from bridge.search.query.coverage import NO_VECTORS, CoverageReader
 from bridge.search.query.examples import ExampleReader, Examples
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.query_episodes import QueryEpisodes
-from bridge.search.query.views import Views, choose_views
+from bridge.search.query.chosen_spaces import choose_spaces
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
 from catalog.filters.where import EVERYTHING
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from bridge.index.base import Request
     from bridge.search.query.fit import Query
-    from bridge.search.query.views import View
+    from bridge.search.query.chosen_spaces import ChosenSpaces
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from embedders.base import Embedder, Vectors
@@ -39,7 +39,7 @@ Options = TypeVar("Options", SearchOptions, MomentOptions)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedView:
+class View:
     """One Space that answers, with a window and a vector [n, E] per example, then per counter-example.
 
     parts: the same for the Space of windows of several sizes that is ranked together with this Space of whole episodes.
@@ -48,7 +48,7 @@ class PreparedView:
     space: Space
     windows: Sequence[NDArray[Any]]
     vectors: Vectors
-    parts: PreparedView | None = None
+    parts: View | None = None
 
     @property
     def spaces(self) -> list[Space]:
@@ -66,7 +66,7 @@ class PreparedQuery(Generic[Options]):
     examples: Examples
     request: Request
     options: Options
-    views: Sequence[PreparedView]
+    views: Sequence[View]
     others: Sequence[Space]
 
 
@@ -110,28 +110,29 @@ class QueryPreparer:
             if examples.unlike or options.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples with them, found text only")
             return PreparedQuery(examples, request, options, [], [])
-        views = self._choose(examples, request.where, self._searchable(options.includes)).with_same_windows()
+        chosen = self._choose(examples, request.where, self._searchable(options.includes)).with_same_windows()
         if options.least:
-            views = views.only_newest()
-        metric = views.chosen[0].space.metric
+            chosen = chosen.only_newest()
+        metric = next(iter(chosen.windows)).metric
         if metric != COSINE and (len(examples.like) > 1 or options.need_cosine):
             raise QueryError(
                 f"like, unlike, expand, least, diversity and contributions: expected a Space with metric cosine, "
                 f"found {metric}"
             )
-        prepared = [self._embed_view(view) for view in views.chosen]
+        views = [self._embed(*one) for one in chosen.windows.items()]
         if not (options.plain or options.least):
-            prepared = [replace(view, parts=self._prepare_parts(view)) for view in prepared]
-        return PreparedQuery(examples, request, options, prepared, views.others)
+            views = [replace(view, parts=self._prepare_parts(view)) for view in views]
+        return PreparedQuery(examples, request, options, views, chosen.others)
 
     def prepare_moments(
         self, examples: Examples, request: Request, options: MomentOptions
     ) -> PreparedQuery[MomentOptions]:
         """Return the query for moments, in the Spaces of windows of several sizes if there are. Raises as prepare."""
         spaces = self._searchable(lambda plan: not plan.whole and options.windows in (None, plan))
-        views = self._choose(examples, request.where, spaces, _prefer_several_sizes)
-        views = views if options.refine else views.only_newest()  # cosines of different Spaces cannot be compared
-        return PreparedQuery(examples, request, options, [*map(self._embed_view, views.chosen)], views.others)
+        chosen = self._choose(examples, request.where, spaces, _prefer_several_sizes)
+        chosen = chosen if options.refine else chosen.only_newest()  # cosines of different Spaces cannot be compared
+        views = [self._embed(*one) for one in chosen.windows.items()]
+        return PreparedQuery(examples, request, options, views, chosen.others)
 
     def describe(
         self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions], where: Where, notes: Sequence[str]
@@ -172,19 +173,16 @@ class QueryPreparer:
         where: Where,
         spaces: Sequence[Space],
         prefer: Callable[[Sequence[Space]], Sequence[Space]] = lambda spaces: spaces,
-    ) -> Views:
+    ) -> ChosenSpaces:
         queries = [example.query for example in examples.all]
-        return choose_views(
+        return choose_spaces(
             queries, spaces, lambda fitting: prefer(self.spaces.select_by_env(fitting, where)), self.embedder_for
         )
 
-    def _embed_view(self, view: View) -> PreparedView:
-        return self._embed(view.space, [fit.window for fit in view.queries])
+    def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> View:
+        return View(space, windows, embed_by(self.embedder_for(space), space, windows))
 
-    def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> PreparedView:
-        return PreparedView(space, windows, embed_by(self.embedder_for(space), space, windows))
-
-    def _prepare_parts(self, view: PreparedView) -> PreparedView | None:
+    def _prepare_parts(self, view: View) -> View | None:
         """Return the view of a Space with windows of several sizes from the same lanes, if there is one.
 
         Spaces of the same embedder, or for the default that of its windows, are preferred, then the newest.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Answer, Match, Vectors
     from bridge.search.matches import EpisodeRows
     from bridge.search.query.options import SearchOptions
-    from bridge.search.query.prepare import PreparedQuery, PreparedView
+    from bridge.search.query.prepare import PreparedQuery, View
     from bridge.search.ranking.query_vector import QueryVector
     from bridge.search.ranking.rankers import Ranker
     from bridge.search.ranking.stored_vectors import StoredVectors
@@ -66,7 +66,7 @@ class EpisodeSearch:
     stored: StoredVectors
     encoder: TextEncoder | None
     embedder_for: Callable[[Space], Embedder]
-    read_rows: Callable[[PreparedView, Sequence[int]], tuple[Rows, Mapping[int, Rows]]]
+    read_rows: Callable[[View, Sequence[int]], tuple[Rows, Mapping[int, Rows]]]
 
     def search(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
         """Return the best hits whose files exist, with contributions if requested. Raises SpaceMismatchError."""
@@ -115,19 +115,19 @@ class EpisodeSearch:
             rank = diversify(rank, self.stored, spaces, options.diversity, find_present)
         return rank
 
-    def _align_first(self, rank: Ranker, fusion: Fusion, view: PreparedView) -> Ranker:
+    def _align_first(self, rank: Ranker, fusion: Fusion, view: View) -> Ranker:
         """Return the ranker; for one channel and one example, ranked also by windows, let it rerank its first hits."""
         if fusion.windows is None or view.space.channels > 1 or len(view.vectors) > 1:
             return rank
         return FirstHits(rank, self.stored, fusion.main, partial(self.read_rows, view))
 
-    def _fuse(self, view: PreparedView, query: QueryVector, expand: int | None, like: int) -> Fusion:
+    def _fuse(self, view: View, query: QueryVector, expand: int | None, like: int) -> Fusion:
         windows = None if view.parts is None else self._combine(view.parts, like)
         if expand is None:
             expand = 0 if windows is None else EXPAND
         return Fusion(self.archive.index, self.stored, query, windows, expand)
 
-    def _combine(self, view: PreparedView, like: int) -> QueryVector:
+    def _combine(self, view: View, like: int) -> QueryVector:
         sizes = blocks_of(self.embedder_for(view.space), view.space)
         return combine_view(view, like, self.stored.weights(view.space, sizes))
 

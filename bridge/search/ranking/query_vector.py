@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Answer, Request, VectorIndex, Vectors
-    from bridge.search.query.prepare import PreparedView
+    from bridge.search.query.prepare import View
     from bridge.search.ranking.block_weights import BlockWeights
     from embedders.space import Space
 
@@ -51,7 +51,7 @@ class QueryVector:
         return self.weights.cosines(vectors, self.vector)
 
 
-def combine_view(view: PreparedView, like: int, weights: BlockWeights) -> QueryVector:
+def combine_view(view: View, like: int, weights: BlockWeights) -> QueryVector:
     """Return the query vector of a view, whose first `like` queries are examples, the others counter-examples."""
     against = view.vectors[like:]
     return QueryVector(view.space, combine_examples(view.vectors[:like], against), against, weights)
