@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from bridge.support.progress import Progress
     from wshard.core.episode.protocol import EpisodeSpan
+    from wshard.training.conversion.jobs import ConversionJob
     from wshard.training.conversion.location import ConversionReport
+    from wshard.training.conversion.target import ConversionTarget
 
 _SHOWN: Final = 20  # failures and losses by name
 
@@ -77,12 +79,9 @@ def convert(
     workers: ReadersOption = 1,
 ) -> None:
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""
-    from bridge.support.progress import show_progress
-    from bridge.support.workers import workers as start_workers
     from wshard.core.container.codec import Codec
     from wshard.core.episode.encode_cameras import CameraEncoding
     from wshard.training.conversion.jobs import list_jobs
-    from wshard.training.conversion.location import convert_jobs
     from wshard.training.conversion.target import ConversionTarget
 
     chosen = collection is not None or where is not None
@@ -96,13 +95,19 @@ def convert(
         target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
     target = replace(target, encode=encode)
     jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else paths[:-1], how)
+    _print_outcome(paths, _run(jobs, target, strict=strict, workers=workers))
+
+
+def _run(jobs: Sequence[ConversionJob], target: ConversionTarget, *, strict: bool, workers: int) -> ConversionReport:
+    """Convert the jobs in processes where the target allows that, else reading ahead in threads."""
+    from bridge.support.progress import show_progress
+    from bridge.support.workers import workers as start_workers
+    from wshard.training.conversion.location import convert_jobs
+
     with ExitStack() as stack:
         progress = _ShownConversion(stack.enter_context(show_progress()), len(jobs))
-        # in processes where the format has a file for each episode, else reading ahead in threads
-        is_parallel = target.takes_one_per_file and target.mode != "overwrite" and workers > 1
-        each = stack.enter_context(start_workers(workers)).each if is_parallel else None
-        report = convert_jobs(jobs, target, strict=strict, workers=workers, progress=progress, each=each)
-    _print_outcome(paths, report)
+        each = stack.enter_context(start_workers(workers)).each if target.is_separable and workers > 1 else None
+        return convert_jobs(jobs, target, strict=strict, workers=workers, progress=progress, each=each)
 
 
 class _ShownConversion:

@@ -30,7 +30,7 @@ from wshard.cli.common import (
 from wshard.core.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bridge.ingest.report import IngestReport
 
@@ -74,22 +74,15 @@ def ingest(
     as_json: JsonOption = False,
 ) -> None:
     """Add episodes to an archive: catalog, embeddings, search index. Run it again to resume or update."""
-    from bridge.episodes.discover import expect_episodes
     from bridge.ingest.ingestor import TrajectoryIngestor
     from bridge.ingest.text import load_text_encoder
     from bridge.support.progress import show_progress
     from catalog.location import DATABASE, archive_named, place_of
-    from wshard.formats.base import source_class
 
     named = archive_named(archive)
     plans = options.parse_plans(windows)
     exists = prune and (isinstance(named, str) or (named / DATABASE).exists())
-    how = reading_options(format_name, layout, lane_map)
-    if format_name:
-        source_class(format_name)  # one that nothing reads would fail for every path
-    places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]
-    if not exists:
-        expect_episodes(places)  # before an archive is created for nothing
+    places = _read_places(paths, format_name, reading_options(format_name, layout, lane_map), may_be_gone=exists)
     encoder = load_text_encoder(text_encoder)
     thresholds = options.read_quality_limits(limits) if check else None
     target, names = options.index_target(index, named), options.parse_lanes(lanes)
@@ -106,6 +99,19 @@ def ingest(
         _print_report(report, place_of(named).name)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _read_places(paths: Sequence[str], format_name: str, how: str, *, may_be_gone: bool) -> list[EpisodeAddress]:
+    """Return what to ingest; raises the errors that every path would have before an archive is made for nothing."""
+    from bridge.episodes.discover import expect_episodes
+    from wshard.formats.base import source_class
+
+    if format_name:
+        source_class(format_name)
+    places = [replace(EpisodeAddress.parse(path), read_as=how) for path in paths]
+    if not may_be_gone:
+        expect_episodes(places)
+    return places
 
 
 @reported()

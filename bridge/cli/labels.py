@@ -60,8 +60,8 @@ def evaluate(
     """Evaluate the search on labels: each episode is used as a query for others with the same label.
 
     The first table compares the default ranking (if it combines several Spaces) with each Space alone. The second
-    one lists the results of the first ranking per label, worst first. mAP is 1 if all episodes with the label rank
-    before all others.
+    one lists the results of the Space with the most episodes per label, worst first. mAP is 1 if all episodes with
+    the label rank before all others.
     """
     from bridge.support.progress import show_progress
 

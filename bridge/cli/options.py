@@ -13,7 +13,7 @@ from bridge.search.query.options import options_of
 from wshard.cli.common import option_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from bridge.archive import Archive
     from bridge.search.query.options import CommonOptions, Option
@@ -80,31 +80,32 @@ LabelOption = Annotated[
 
 def searching(kind: type[CommonOptions]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a verb all options of one kind of search, in place of its `**chosen`."""
-
-    def give(verb: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(verb, eval_str=True)
-        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        made = [_make_parameter(one) for one in options_of(kind) if one.offered]
-        setattr(verb, "__signature__", signature.replace(parameters=[*own, *made]))  # noqa: B010  (of any callable)
-        verb.__annotations__ = {one.name: one.annotation for one in (*own, *made)}
-        return verb
-
-    return give
+    return lambda verb: with_parameters(verb, [_declare(one) for one in options_of(kind) if one.offered])
 
 
-def _make_parameter(option: Option) -> inspect.Parameter:
+def with_parameters(verb: Callable[..., None], made: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """Give a verb these parameters, in place of those that it takes by `**`."""
+    signature = inspect.signature(verb, eval_str=True)
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    setattr(verb, "__signature__", signature.replace(parameters=[*own, *made]))  # noqa: B010  (of any callable)
+    verb.__annotations__ = {one.name: one.annotation for one in (*own, *made)}
+    return verb
+
+
+def make_parameter(name: str, kind: Any, default: Any, *flags: str, **described: Any) -> inspect.Parameter:
+    """Return an option of a verb; described: what typer.Option takes."""
+    annotation = Annotated[kind, typer.Option(*flags, **described)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _declare(option: Option) -> inspect.Parameter:
     flags = option.flags or (f"--{option.name.replace('_', '-')}",)
     bounds = {"min": option.least, "max": option.most} if option.kind in (int, float) else {}
     limits = {name: option.kind(bound) for name, bound in bounds.items() if not math.isinf(bound)}
     kind: Any = list[str] if option.many else option.kind
     optional = option.many or option.default is None
-    described = typer.Option(*flags, help=option.help, metavar=option.metavar, **limits)
-    return inspect.Parameter(
-        option.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None if optional else option.default,
-        annotation=Annotated[kind | None if optional else kind, described],
-    )
+    kind, default = (kind | None, None) if optional else (kind, option.default)
+    return make_parameter(option.name, kind, default, *flags, help=option.help, metavar=option.metavar, **limits)
 
 
 def read_chosen(chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,23 +11,54 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from bridge.cli.convert import chosen_spans
+from bridge.cli.options import make_parameter, with_parameters
 from catalog.cli.common import ArchiveOption
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
 from wshard.cli.convert import format_named
 from wshard.core.episode.protocol import read_as
 from wshard.core.messages import plural
+from wshard.training.webdataset.options import MaskStyle, ShardifyOptions, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wshard.training.webdataset.export import ShardifyReport
-    from wshard.training.webdataset.options import ShardifyOptions
 
 ALL = "*** ALL TASKS ***"
 _SHOWN: Final = 20  # failures by name
+_HELP: Final = {
+    "past_lowdim_steps": "Timesteps of a window before its anchor.",
+    "future_lowdim_steps": "Timesteps of a window after its anchor.",
+    "stride": "Frames between the timesteps of a window.",
+    "max_padding_left": "Maximum number of padded timesteps at the beginning.",
+    "max_padding_right": "Maximum number of padded timesteps at the end.",
+    "samples_per_shard": "Samples per tar file.",
+    "jpeg_quality": "JPEG quality of encoded images.",
+    "use_depth": "Write depth maps.",
+    "resize_depth": "Resize depth maps like the images.",
+    "scale_intrinsics": "Scale intrinsics like the images.",
+    "filter_still_samples": "Skip windows in which no arm moves.",
+    "still_threshold": "Distance above which an arm counts as moving.",
+    "fail_on_nan": "Fail on NaN instead of skipping the window.",
+    "keep_incomplete": "Write samples that lack an image.",
+    "masks": "Meaning of past_mask and future_mask.",
+    "window_timesteps": "Store the frame numbers of a window in its metadata.",
+    "stats_stride": "Compute statistics on every n-th sample.",
+    "num_workers": "Threads.",
+    "seed": "Seed for shuffling.",
+}
+"""What the fields of ShardifyOptions that are options as they are mean."""
+
+
+def _with_windows(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give the verb the options of windows, in place of its `**windows`."""
+    defaults = [(name, getattr(ShardifyOptions(), name)) for name in _HELP]
+    kinds = {name: type(default) for name, default in defaults} | {"masks": MaskStyle}
+    return with_parameters(verb, [make_parameter(name, kinds[name], one, help=_HELP[name]) for name, one in defaults])
 
 
 @reported("shards that were not complete are removed")
+@_with_windows
 def shardify(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="IN...", help="Locations, PATH#KEY or PATH#KEY@START:STOP.")
@@ -55,41 +86,18 @@ def shardify(
             metavar="KEY=LANE[A:B]", help="Array or camera to write, instead of the default fields; may be repeated."
         ),
     ] = None,
-    past_lowdim_steps: Annotated[int, typer.Option(help="Timesteps of a window before its anchor.")] = 1,
-    future_lowdim_steps: Annotated[int, typer.Option(help="Timesteps of a window after its anchor.")] = 19,
-    stride: Annotated[int, typer.Option(help="Frames between the timesteps of a window.")] = 3,
     image_indices: Annotated[str, typer.Option(help="Images of a sample, in frames from its anchor.")] = "-1,0",
-    max_padding_left: Annotated[int, typer.Option(help="Maximum number of padded timesteps at the beginning.")] = 3,
-    max_padding_right: Annotated[int, typer.Option(help="Maximum number of padded timesteps at the end.")] = 15,
-    samples_per_shard: Annotated[int, typer.Option(help="Samples per tar file.")] = 100,
     camera: Annotated[list[str] | None, typer.Option(help="Camera to write (default: all); may be repeated.")] = None,
     resize_images: Annotated[str, typer.Option(metavar="HxW", help="Size to resize images to, or None.")] = "384x384",
-    jpeg_quality: Annotated[int, typer.Option(help="JPEG quality of encoded images.")] = 95,
-    use_depth: Annotated[bool, typer.Option(help="Write depth maps.")] = False,
-    resize_depth: Annotated[bool, typer.Option(help="Resize depth maps like the images.")] = False,
-    scale_intrinsics: Annotated[bool, typer.Option(help="Scale intrinsics like the images.")] = False,
-    filter_still_samples: Annotated[bool, typer.Option(help="Skip windows in which no arm moves.")] = False,
-    still_threshold: Annotated[float, typer.Option(help="Distance above which an arm counts as moving.")] = 0.05,
-    fail_on_nan: Annotated[bool, typer.Option(help="Fail on NaN instead of skipping the window.")] = True,
-    keep_incomplete: Annotated[bool, typer.Option(help="Write samples that lack an image.")] = False,
-    masks: Annotated[
-        Literal["position", "padding"], typer.Option(help="Meaning of past_mask and future_mask.")
-    ] = "position",
-    window_timesteps: Annotated[
-        bool, typer.Option(help="Store the frame numbers of a window in its metadata.")
-    ] = False,
-    stats_stride: Annotated[int, typer.Option(help="Compute statistics on every n-th sample.")] = 1,
     max_episodes: Annotated[int, typer.Option(help="Maximum number of episodes; -1 for all.")] = -1,
-    num_workers: Annotated[int, typer.Option(help="Threads.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed for shuffling.")] = 0,
     mode: Annotated[
         Literal["error", "overwrite"], typer.Option(help="Fail if the folder is not empty, or replace its shards.")
     ] = "error",
     as_json: JsonOption = False,
+    **windows: Any,
 ) -> None:
     """Write episodes as windowed WebDataset shards, in the layout that vla_foundry trains on."""
     from wshard.training.conversion.jobs import list_jobs
-    from wshard.training.webdataset.options import ShardifyOptions, parse_size
 
     is_bare = not (paths or tasks or collection is not None or where is not None)
     interactive = interactive or (is_bare and _has_terminal())
@@ -103,39 +111,25 @@ def shardify(
             camera_names=tuple(camera or ()) or None,
             resize_images_size=parse_size(resize_images),
             max_episodes_to_process=max_episodes,
-            past_lowdim_steps=past_lowdim_steps,
-            future_lowdim_steps=future_lowdim_steps,
-            stride=stride,
-            max_padding_left=max_padding_left,
-            max_padding_right=max_padding_right,
-            samples_per_shard=samples_per_shard,
-            jpeg_quality=jpeg_quality,
-            use_depth=use_depth,
-            resize_depth=resize_depth,
-            scale_intrinsics=scale_intrinsics,
-            filter_still_samples=filter_still_samples,
-            still_threshold=still_threshold,
-            fail_on_nan=fail_on_nan,
-            keep_incomplete=keep_incomplete,
-            masks=masks,
-            window_timesteps=window_timesteps,
-            stats_stride=stats_stride,
-            num_workers=num_workers,
-            seed=seed,
+            **windows,
         )
         how = read_as(format_named(source_format), "")
-    chosen: dict[str, Sequence[Any]]
     if collection is not None or where is not None:
-        chosen = {collection or "archive": chosen_spans(archive, collection, where)}
-    elif paths:
-        chosen = {Path(os.path.realpath(paths[0])).name.partition("#")[0]: paths}
+        chosen: dict[str, Sequence[Any]] = {collection or "archive": chosen_spans(archive, collection, where)}
     else:
         named = _ask_for_tasks(data_dir) if interactive else tasks or []
-        chosen = {path.name: [path] for path in _find_tasks(data_dir, named)}
+        chosen = _name_places(paths, data_dir, named)
     folders = {name: Path(to) if to else Path(output_dir, task_name or name, "shards") for name in chosen}
     jobs = {name: list_jobs(places, how) for name, places in chosen.items()}
     reports = [_export(jobs[name], folders[name], options, field or [], mode) for name in chosen]
     _print_reports(reports, as_json=as_json)
+
+
+def _name_places(paths: Sequence[str] | None, data_dir: str, tasks: Sequence[str]) -> dict[str, Sequence[Any]]:
+    """Return the places by the name of their output: that of the first path, or of each task."""
+    if paths:
+        return {Path(os.path.realpath(paths[0])).name.partition("#")[0]: paths}
+    return {path.name: [path] for path in _find_tasks(data_dir, tasks)}
 
 
 def _ask_for_tasks(data_dir: str) -> list[str]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bridge.answered import Answered
 from bridge.index.metric import COSINE
+from bridge.search.query.chosen_spaces import choose_spaces
 from bridge.search.query.coverage import NO_VECTORS, CoverageReader
 from bridge.search.query.examples import ExampleReader, Examples
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.query_episodes import QueryEpisodes
-from bridge.search.query.chosen_spaces import choose_spaces
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
 from catalog.filters.where import EVERYTHING
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Request
-    from bridge.search.query.fit import Query
     from bridge.search.query.chosen_spaces import ChosenSpaces
+    from bridge.search.query.fit import Query
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from embedders.base import Embedder, Vectors

@@ -115,13 +115,13 @@ def convert_jobs(
     progress: ConversionProgress | None = None,
     each: Each | None = None,
 ) -> ConversionReport:
-    """Convert the jobs; reads ahead in threads, or converts batches by `each` if the target is a folder of files.
+    """Convert the jobs; reads ahead in threads, or converts batches by `each`.
 
-    each: like map, such as that of a pool of processes. Raises what convert_location raises.
+    each: like map, such as that of a pool of processes, for a target that is separable. Raises what convert_location
+    raises.
     """
     target.prepare(len(jobs))
     outcomes: list[Outcome] = []
-    in_batches = each is not None and target.takes_one_per_file and target.mode != "overwrite"
     with Conversion(target, jobs, readers=workers) as conversion:
         losses = conversion.find_losses()
         if progress is not None:
@@ -129,9 +129,9 @@ def convert_jobs(
         if strict and losses:
             loss = losses.most_common(1)[0][0]
             raise FormatError(f"{target.location}: strict: {target.format} loses data, nothing was written: {loss}")
-        if not in_batches:
+        if each is None:
             outcomes += _watch(conversion.run(), progress)
-    if in_batches and each is not None:
+    if each is not None:
         batches = [jobs[start : start + _AT_ONCE] for start in range(0, len(jobs), _AT_ONCE)]
         done = each(partial(_convert_batch, target=target), batches)
         outcomes += _watch(chain.from_iterable(done), progress)

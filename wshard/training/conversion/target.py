@@ -65,6 +65,11 @@ class ConversionTarget:
         return sink_class(self.format).one_per_file
 
     @property
+    def is_separable(self) -> bool:
+        """Whether episodes can be converted in any number of processes: each is a file, and none is replaced."""
+        return self.takes_one_per_file and self.mode != "overwrite"
+
+    @property
     def has_content(self) -> bool:
         """Whether there is a file, or a folder that is not empty."""
         path = Path(self.location)
