@@ -74,10 +74,11 @@ def _print_courses(row: EpisodeRow) -> None:
         sketch = sketch_hit(make_ref(row, 1.0, (0, row.length)), frames=_FRAMES if protocol else 0)
     except (WShardError, OSError):
         return
-    drawn = [
-        (f"course {one.lane}" * (not at), draw_text(line))
+    drawn = [(f"channels {lane}", text) for lane, text in sketch.channels]
+    drawn += [
+        (f"course {one.lane}" * (not at), f"{draw_text(line)} {name}".rstrip())
         for one in sketch.courses
-        for at, line in enumerate(one.lines[:3])
+        for at, (line, name) in enumerate(zip(one.lines[:3], one.names or ("", "", ""), strict=False))
     ]
     print_table(("", ""), drawn, whole=True)
     if protocol and sketch.frames:

@@ -12,6 +12,7 @@ import numpy as np
 
 from bridge.episodes.pictures import encode_picture, picture_axes
 from bridge.episodes.series import MAX_CHANNELS, read_series
+from wshard.core.channel_names import component_names, describe_names
 from wshard.core.messages import how_to_install
 from wshard.errors import MissingExtraError, MissingFileError
 
@@ -37,12 +38,15 @@ _BLOCKS: Final = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 class Course:
     """A lane as lines: its name, and values per channel, from 0 at the least to 1 at the greatest, None for gaps.
 
-    ranges: least and greatest value of each line, in the lane's own unit.
+    ranges: least and greatest value of each line, in the lane's own unit. names: what the lines are called, () where
+    the lane does not name them; unit: that of the values, "" where it is not stated.
     """
 
     lane: str
     lines: tuple[tuple[float | None, ...], ...]
     ranges: tuple[tuple[float, float], ...] = ()
+    names: tuple[str, ...] = ()
+    unit: str = ""
 
     @property
     def label(self) -> str:
@@ -51,20 +55,22 @@ class Course:
             return self.lane
         low, high = min(low for low, _ in self.ranges), max(high for _, high in self.ranges)
         scaled = ", each line scaled by itself" if len(self.ranges) > 1 else ""
-        return f"{self.lane}  {low:.4g} to {high:.4g}{scaled}"
+        return f"{self.lane}  {low:.4g} to {high:.4g}{f' {self.unit}' * bool(self.unit)}{scaled}"
 
 
 @dataclass(frozen=True)
 class Sketch:
     """An episode, or a span of it, in short: a title, the course of lanes, and a few frames as JPEG, equally wide.
 
-    span: the timesteps [start, stop) that the lines cover, for the axis; None for no axis.
+    span: the timesteps [start, stop) that the lines cover, for the axis; None for no axis. channels: names and units by
+    lane, of those that state any.
     """
 
     title: str
     courses: tuple[Course, ...]
     frames: tuple[bytes, ...] = ()
     span: tuple[int, int] | None = None
+    channels: tuple[tuple[str, str], ...] = ()
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return places along the lines, 0 to 1, with the timesteps there."""
@@ -95,7 +101,8 @@ def read_sketch(file: EpisodeReader, title: str, span: tuple[int, int], *, frame
             pictures = tuple(encode_picture(np.asarray(view[int(step)]), axes, width=_SIDE) for step in steps)
         except MissingFileError:
             title = f"{title}  (its video is missing)"
-    return Sketch(title, courses, pictures, span)
+    stated = {name: describe_names(component_names(lanes[name]), lanes[name].unit) for name in numbers}
+    return Sketch(title, courses, pictures, span, tuple((name, text) for name, text in stated.items() if text))
 
 
 def _course(file: EpisodeReader, name: str, span: tuple[int, int]) -> Course:
@@ -104,7 +111,9 @@ def _course(file: EpisodeReader, name: str, span: tuple[int, int]) -> Course:
     lines = [_rescale(values, *ends) for values, ends in zip(series.values, ranges, strict=True)]
     moving = [number for number, (low, high) in enumerate(ranges) if high > low]
     drawn = (moving or [*range(len(lines))])[:_CHANNELS]
-    return Course(name, tuple(lines[number] for number in drawn), tuple(ranges[number] for number in drawn))
+    names = tuple(series.names[number] for number in drawn) if series.names else ()
+    drawn_lines, drawn_ranges = tuple(lines[number] for number in drawn), tuple(ranges[number] for number in drawn)
+    return Course(name, drawn_lines, drawn_ranges, names, series.unit)
 
 
 def _range_of(values: Sequence[float | None]) -> tuple[float, float]:
@@ -128,7 +137,9 @@ def draw_svg(sketch: Sketch, *, width: int = 420, height: int = 46) -> str:
         )
     for row, course in enumerate(sketch.courses):
         top = row * height
-        rows.append(f'<text x="2" y="{top + 10}" font-size="9" fill="#667">{escape(course.label)}</text>')
+        named = zip(course.names, COLOURS, strict=False)
+        legend = "".join(f' <tspan fill="{colour}">{escape(name)}</tspan>' for name, colour in named)
+        rows.append(f'<text x="2" y="{top + 10}" font-size="9" fill="#667">{escape(course.label)}{legend}</text>')
         for number, line in enumerate(course.lines):
             points = _points(line, width, height - 14, top + 12)
             colour = COLOURS[number % len(COLOURS)]
@@ -197,7 +208,10 @@ def draw_png(sketches: Sequence[Sketch], *, width: int = 900, height: int = 60) 
         below += 96 if sketch.frames else 0
         _draw_axis(pen, sketch, width - 12, (below, below + height * len(sketch.courses)))
         for row, course in enumerate(sketch.courses):
-            pen.text((6, below + row * height), course.label, fill="#666677")
+            left = 6.0
+            for text, colour in (course.label, "#666677"), *zip(course.names, COLOURS, strict=False):
+                pen.text((left, below + row * height), text, fill=colour)
+                left += pen.textlength(text) + 6
             for number, line in enumerate(course.lines):
                 for part in _points(line, width - 12, height - 18, below + row * height + 14):
                     pairs = [tuple(map(float, pair.split(","))) for pair in part.split(" ")]

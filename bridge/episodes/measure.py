@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +13,7 @@ from bridge.spaces.lanes import is_vector
 from catalog.records import LaneDefinition
 from embedders.numeric import bridge_gaps
 from embedders.statistics import measure_moments, spreads_of
+from wshard.core.channel_names import channel_labels
 from wshard.core.episode.lanes import REWARD, TICKS, TIMESTAMPS
 from wshard.core.quality.measure import measure, measure_alike
 from wshard.core.quality.measure_vector import MeasureLayout
@@ -31,12 +32,16 @@ _MEASURED: Final = ("signal/", "action/")
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """The numbers of one episode: lanes [T, ...] by block name, and the times of its timesteps in units of unit_s."""
+    """The numbers of one episode: lanes [T, ...] by block name, and the times of its timesteps in units of unit_s.
+
+    labels: what the channels of lanes are called that name them.
+    """
 
     lanes: Mapping[str, NDArray[Any]]
     length: int
     times: NDArray[Any] | None
     unit_s: float
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -46,7 +51,8 @@ class Numbers:
     @cached_property
     def form(self) -> MeasureLayout:
         """Return the lanes by name, with their channels."""
-        return MeasureLayout(tuple((name, self.lanes[name].size // self.length) for name in sorted(self.lanes)))
+        sizes = tuple((name, self.lanes[name].size // self.length) for name in sorted(self.lanes))
+        return MeasureLayout(sizes, tuple(sorted(self.labels.items())))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +96,9 @@ def numbers_of(file: EpisodeReader, lanes: Iterable[str], *, timed: bool = True)
     """Read these lanes of an open episode, and its clock; timed: False to leave the clock out."""
     clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
     times = file.lane(clock) if timed and file.has(clock) else None
-    return Numbers({name: file.lane(name) for name in lanes}, file.length, times, unit_s)
+    arrays, declared = {name: file.lane(name) for name in lanes}, file.lanes()
+    labels = {name: named for name in arrays if name in declared and (named := channel_labels(declared[name]))}
+    return Numbers(arrays, file.length, times, unit_s, labels)
 
 
 def summarise(episodes: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
@@ -115,7 +123,8 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
     by_name = _spreads_by_lane(form, columns)
     if not measuring:
         return [Summary(spreads, None) for spreads in by_name]
-    measured_form = MeasureLayout(tuple(lane for lane in form.lanes if _is_measured(lane[0])))
+    measured_lanes = tuple(lane for lane in form.lanes if _is_measured(lane[0]))
+    measured_form = MeasureLayout(measured_lanes, tuple(lane for lane in form.labels if _is_measured(lane[0])))
     if measured_form != form:
         columns = columns[
             :, np.repeat([lane in measured_form.lanes for lane in form.lanes], [n for _, n in form.lanes])

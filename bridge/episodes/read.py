@@ -19,6 +19,7 @@ from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
 from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
+from wshard.core.channel_names import channel_label
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
@@ -249,7 +250,8 @@ def read_bridged(file: EpisodeReader, space: Space) -> tuple[NDArray[Any], bool]
             if filled is None:
                 raise NotFiniteError(
                     f"{file.where}: lane {lane.name!r}: expected finite float32-sized numbers in at least "
-                    f"{1 - MAX_GAPS:.0%} of the timesteps, found {values[bad]} at timestep {bad[0]}, channel {bad[1]}, "
+                    f"{1 - MAX_GAPS:.0%} of the timesteps, found {values[bad]} at timestep {bad[0]}, channel "
+                    f"{channel_label(file.lane_view(lane.name).declaration, bad[1])}, "
                     "and too many more: `wshard check` says where; --lanes NAME embeds other lanes"
                 )
             values = filled

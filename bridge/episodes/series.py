@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wshard.core.channel_names import channel_labels
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ _DIGITS: Final = 6  # of the largest value: a plot has fewer pixels
 class Series:
     """A lane over a span: values[i] are those of one channel at the timesteps `steps`, None if not finite.
 
-    channels: the numbers of these channels; of: the number of channels of the lane.
+    channels: the numbers of these channels; of: the number of channels of the lane. names: what they are called, []
+    where the lane names none; unit: that of the values, "" where it is not stated.
     """
 
     lane: str
@@ -35,6 +37,8 @@ class Series:
     channels: list[int]
     values: list[list[float | None]]
     of: int
+    names: list[str] = field(default_factory=list)
+    unit: str = ""
 
 
 def read_series(
@@ -55,7 +59,9 @@ def read_series(
     start, stop = max(0, span[0]), min(len(view), span[1])
     rows = np.asarray(view[start:stop]).reshape(max(0, stop - start), of)[:, selected].astype(np.float64)
     steps, thinned = thin_rows(rows, points)
-    return Series(view.declaration.block, (steps + start).tolist(), selected, _listed(thinned), of)
+    declared, labels = view.declaration, channel_labels(view.declaration)
+    names = [labels[channel] for channel in selected] if labels else []
+    return Series(declared.block, (steps + start).tolist(), selected, _listed(thinned), of, names, declared.unit)
 
 
 def thin_rows(rows: Floats, points: int) -> tuple[NDArray[np.int64], Floats]:

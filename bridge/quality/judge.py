@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from catalog.catalog import Catalog
     from wshard.core.quality.baseline import Baseline
+    from wshard.core.quality.measure_vector import MeasureLayout
     from wshard.core.quality.thresholds import Thresholds
 
 INTEGRITY: Final = "integrity"
@@ -47,7 +48,7 @@ class Subject:
     @property
     def family(self) -> str:
         """The family of episodes with which it is compared."""
-        return _family(self.env_id, self.measured.form.lanes)
+        return _family(self.env_id, self.measured.form)
 
     def like(self, number: int, digest: str, vector: NDArray[np.float32]) -> Subject:
         """Return another episode of the same family."""
@@ -55,8 +56,9 @@ class Subject:
 
 
 @lru_cache(maxsize=_MAX_BASELINES)
-def _family(env_id: str, lanes: tuple[tuple[str, int], ...]) -> str:
-    return xxhash.xxh3_128_hexdigest(json.dumps([VERSION, env_id, lanes]).encode())
+def _family(env_id: str, form: MeasureLayout) -> str:
+    named = [form.labels] if form.labels else []  # robots with other joints are compared with their own kind
+    return xxhash.xxh3_128_hexdigest(json.dumps([VERSION, env_id, form.lanes, *named]).encode())
 
 
 @dataclass(eq=False)

@@ -107,9 +107,11 @@ def _report(span: EpisodeSpan) -> dict[str, Any]:
 
 
 def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, Any]:
+    from wshard.core.repair.inspect import describe_channels
+
     lane, stored = episode.lanes()[name], episode.stored(name)
     description = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
-    return description | {"size": stored.bytes, "stored": stored.stored, "crc": ""}
+    return description | {"size": stored.bytes, "stored": stored.stored, "crc": ""} | describe_channels(lane)
 
 
 def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:

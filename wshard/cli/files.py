@@ -201,6 +201,7 @@ def cat(
     """Write a lane, or a span of it, as .npy, CSV or JSON."""
     from wshard.cli.episodes import resolve_steps
     from wshard.cli.lane_output import FIRST_BYTES, as_csv, as_json, as_npy
+    from wshard.core.channel_names import channel_labels
     from wshard.core.container.atomic_write import check_replaceable, publish
     from wshard.core.episode.protocol import EpisodeSpan
     from wshard.formats.open import open_episode
@@ -217,11 +218,12 @@ def cat(
         check_replaceable(output, f"an earlier lane as {form}", FIRST_BYTES[form])
     with open_episode(episode_span.address) as episode:
         start, stop = resolve_steps(episode_span, episode.length)
-        array = episode.lane_view(lane, verify=True)[start:stop]
+        view = episode.lane_view(lane, verify=True)
+        array = view[start:stop]
         if form is LaneFormat.NPY:
             data = as_npy(array)
         elif form is LaneFormat.CSV:
-            data = as_csv(array, start).encode()
+            data = as_csv(array, start, channel_labels(view.declaration)).encode()
         else:
             metadata = {"lane": lane, "dtype": str(array.dtype), "span": [start, start + len(array)]}
             data = as_json(array, metadata).encode()

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wshard.cli.common import printable
+from wshard.core.channel_names import describe_names
 from wshard.core.messages import plural
 from wshard.core.repair.inspect import tree
 
@@ -45,6 +46,9 @@ def _print_blocks(blocks: list[dict[str, Any]]) -> None:
     table = Table("block", "dtype", "shape", "codec", box=None, pad_edge=False)
     for heading in ("size", "stored", "ratio", "crc"):
         table.add_column(heading, justify="right")
+    named = any("names" in block or "unit" in block for block in blocks)
+    if named:
+        table.add_column("channels")
     for depth, label, number in tree(block["block"] for block in blocks):
         name = Text("  " * depth + printable(label))
         if number is None:
@@ -56,7 +60,8 @@ def _print_blocks(blocks: list[dict[str, Any]]) -> None:
         ratio = f"{stored / block['size']:.0%}" if block["size"] and stored is not None else ""
         state = Text(block["crc"], style="bold red" if block["crc"] == "BAD" else "")
         cells = (block["dtype"] or "", shape, block["codec"], str(block["size"]), "" if stored is None else str(stored))
-        table.add_row(name, *map(Text, (*cells, ratio)), state)
+        channels = describe_names(block.get("names", ()), block.get("unit", ""))
+        table.add_row(name, *map(Text, (*cells, ratio)), state, *([Text(printable(channels))] if named else []))
     console = Console(highlight=False)
     # A pipe has no width; cutting names there would lose them.
     console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)

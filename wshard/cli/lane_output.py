@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wshard.core.types import Array
 
 
@@ -26,10 +28,10 @@ def as_npy(array: Array) -> bytes:
     return file.getvalue()
 
 
-def as_csv(array: Array, first: int) -> str:
-    """Return one row per timestep: its number, then its values; headings are their indices ("1.2" is [1, 2])."""
+def as_csv(array: Array, first: int, labels: Sequence[str] = ()) -> str:
+    """Return one row per timestep: its number, then its values; headings are labels or indices ("1.2" is [1, 2])."""
     indices = itertools.product(*map(range, array.shape[1:]))
-    heading = [".".join(map(str, index)) or "value" for index in indices]
+    heading = labels or [".".join(map(str, index)) or "value" for index in indices]
     rows = _plain(array).reshape(len(array), len(heading))
     numbers = rows.astype(np.uint8) if rows.dtype == np.bool_ else rows
     text = io.StringIO()

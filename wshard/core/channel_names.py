@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _LISTED: Final = ", "  # between the names in the semantics of lanes, where older versions wrote them
 _GAP: Final = "..."
+_WIDTH: Final = 72
 _ENDS: Final = 2  # the first name and the last
 
 
@@ -54,12 +55,23 @@ def component_names(lane: NamedLane) -> tuple[str, ...]:
 
 
 def channel_label(lane: NamedLane | None, channel: int) -> str:
-    """Return what a channel is called: "elbow", "2,x" on several axes, or its number; channels are counted flat."""
+    """Return what a channel is called: "elbow", "2.x" on several axes, or its number; channels are counted flat."""
     names = component_names(lane) if lane is not None else ()
-    if lane is None or not names:
+    row, column = divmod(channel, len(names) or 1)
+    if lane is None or not names or names.count(names[column]) > 1:
         return str(channel)
-    row, column = divmod(channel, len(names))
-    return names[column] if math.prod(lane.shape) == len(names) else f"{row},{names[column]}"
+    return names[column] if math.prod(lane.shape) == len(names) else f"{row}.{names[column]}"
+
+
+def channel_labels(lane: NamedLane) -> tuple[str, ...]:
+    """Return what each channel is called; () where the lane names none of them."""
+    count = math.prod(lane.shape) if component_names(lane) else 0
+    return tuple(channel_label(lane, channel) for channel in range(count))
+
+
+def describe_names(names: Sequence[str], unit: str) -> str:
+    """Return names and unit in a line as lists show them: "shoulder, ..., wrist [rad]"."""
+    return " ".join([shorten_names(names, _WIDTH), *([f"[{unit}]"] if unit else [])]).strip()
 
 
 def shorten_names(names: Sequence[str], width: int) -> str:

@@ -104,7 +104,7 @@ def test_channels_are_called_by_their_names_and_else_by_their_numbers():
     assert channel_label(replace(lane, names=NAMES[:2]), 2) == "2"
     assert channel_label(None, 2) == "2"
     pairs = Channel.of("points", np.zeros((2, 2, 3)), names=("x", "y", "z"))
-    assert channel_label(pairs, 4) == "1,y"
+    assert channel_label(pairs, 4) == "1.y"
     older = Channel.of("state", np.zeros((2, 3)), semantics=", ".join(NAMES))  # as converted files had them
     assert component_names(older) == NAMES
     assert component_names(Channel.of("one", np.zeros(2), semantics="x")) == ()

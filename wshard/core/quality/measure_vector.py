@@ -37,9 +37,13 @@ CHANNEL: Final = ("bad", "bad_at", "held", "held_at", "railed", "railed_at", "ju
 
 @dataclass(frozen=True)
 class MeasureLayout:
-    """The lanes that were measured, sorted by name, with their channels; vectors of equal layouts can be compared."""
+    """The lanes that were measured, sorted by name, with their channels; vectors of equal layouts can be compared.
+
+    labels: what the channels of lanes are called that name them.
+    """
 
     lanes: tuple[tuple[str, int], ...]
+    labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def channels(self) -> int:
@@ -74,7 +78,8 @@ class MeasureLayout:
         """Return the display name of one of the D channels."""
         for name, count in self.lanes:
             if channel < count:
-                return f"{name}[{channel}]" if count > 1 else name
+                labels = dict(self.labels).get(name) or range(count)
+                return f"{name}[{labels[channel]}]" if count > 1 else name
             channel -= count
         raise IndexError(channel)
 

@@ -7,6 +7,7 @@ import json
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.core.channel_names import component_names
 from wshard.core.chunks.manifest import MANIFEST_BLOCK
 from wshard.core.chunks.reader import ChunkedEpisodeReader
 from wshard.core.container.block import codec_name
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.core.container.layout import IndexEntry
+    from wshard.core.episode.meta_reader import Declaration
     from wshard.core.episode.protocol import EpisodeReader
 
 HEADER: Final = "header"
@@ -57,6 +59,7 @@ def inspect_file(path: Path) -> dict[str, Any]:
             lane = lanes.get(entry.name)
             shape = [episode.length, *lane.shape] if episode and lane else None
             report = _block_report(reader, number, entry) | {"dtype": lane and lane.dtype.value, "shape": shape}
+            report |= describe_channels(lane) if lane else {}
             blocks.append(report | {"codec": lane.encoding} if lane and lane.encoding else report)
         return {
             "path": str(path),
@@ -105,6 +108,12 @@ def describe_episode(episode: EpisodeReader) -> dict[str, Any]:
         "epoch_ns": timebase.epoch_ns,
         "metadata": dict(episode.metadata),
     }
+
+
+def describe_channels(lane: Declaration) -> dict[str, Any]:
+    """Return names and unit of the channels of a lane, where it states them."""
+    stated = {"names": list(component_names(lane)), "unit": lane.unit}
+    return {name: value for name, value in stated.items() if value}
 
 
 def _episode_report(episode: EpisodeFile) -> dict[str, Any]:

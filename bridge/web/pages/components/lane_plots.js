@@ -4,7 +4,7 @@ import "uplot/dist/uPlot.min.css";
 import { channelColour } from "../base/colours.js";
 import { fill, h, themed } from "../base/dom.js";
 import { drawEvents } from "../base/events.js";
-import { errorOf, nearest, onSteps } from "../model/series.js";
+import { channelLabel, errorOf, nearest, onSteps } from "../model/series.js";
 import { spreadOf } from "./sparkline.js";
 
 /** @typedef {import("../model/series.js").Group} Group */
@@ -31,7 +31,8 @@ export class LanePlot {
     this.span = null;
     const spreads = group.truth.values.map(spreadOf);
     const moving = group.truth.values.map((_, index) => index).filter((index) => spreads[index][1] > spreads[index][0]);
-    const marked = this.marks.flatMap((mark) => (mark.channel === null ? [] : [mark.channel]));
+    const { truth } = group;
+    const marked = this.marks.flatMap((mark) => [...truth.values.keys()].filter((index) => [channelLabel(truth, index), String(truth.channels[index])].includes(mark.channel ?? "")));
     const first = [...marked, ...(moving.length ? moving : group.truth.values.map((_, index) => index))];
     /** @type {Set<number>} */
     this.visible = new Set(first.slice(0, SHOWN));
@@ -40,7 +41,7 @@ export class LanePlot {
     this.head = h("div", { class: "playhead", "aria-hidden": "true" });
     this.value = h("output", { class: "values" });
     this.element = h("section", { class: "lane", "aria-label": group.truth.lane },
-      h("header", {}, h("h2", {}, group.truth.lane), this.chips, this.value),
+      h("header", {}, h("h2", {}, group.truth.lane), group.truth.unit && h("span", { class: "soft" }, group.truth.unit), this.chips, this.value),
       this.legend(),
       this.marks.map((mark) => h("p", { class: "mark" }, h("span", { class: "flag" }, mark.check), " ",
         h("button", { class: "link", onclick: () => this.listeners.onSeek(mark.step) }, mark.reason))),
@@ -64,9 +65,9 @@ export class LanePlot {
     fill(this.chips,
       truth.values.map((_, index) => {
         const chip = h("button", {
-          class: "chip", "aria-pressed": String(this.visible.has(index)), "aria-label": `Channel ${truth.channels[index]}`,
+          class: "chip", "aria-pressed": String(this.visible.has(index)), "aria-label": `Channel ${channelLabel(truth, index)}`,
           onclick: () => this.toggle(index),
-        }, String(truth.channels[index]));
+        }, channelLabel(truth, index));
         chip.style.setProperty("--channel", channelColour(truth.channels[index]));
         return chip;
       }),
@@ -103,7 +104,7 @@ export class LanePlot {
     for (const index of shown) {
       const own = series.length;
       const colour = channelColour(truth.channels[index]);
-      series.push({ label: String(truth.channels[index]), stroke: colour, width: 1.4, spanGaps: false });
+      series.push({ label: channelLabel(truth, index), stroke: colour, width: 1.4, spanGaps: false });
       data.push(truth.values[index]);
       for (const omen of omens) {
         if (!omen.values[index]) continue;

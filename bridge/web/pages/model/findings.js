@@ -1,9 +1,9 @@
 // Where in an episode a check found something: checks say lane, channel and timestep in words.
 
 /** @typedef {{ check: string, reason: string }} Finding */
-/** @typedef {{ check: string, reason: string, lane: string, channel: number | null, step: number, lasting: boolean }} Mark */
+/** @typedef {{ check: string, reason: string, lane: string, channel: string | null, step: number, lasting: boolean }} Mark */
 
-const PLACE = /^([^\s[\]:]+)(?:\[(\d+)\])?: /;
+const PLACE = /^([^\s[\]:]+)(?:\[(.+?)\])?: /;
 const STEP = /timestep (\d+)/;
 
 /**
@@ -19,7 +19,7 @@ export function marksOf(findings) {
       check,
       reason,
       lane: place ? place[1] : "",
-      channel: place?.[2] ? Number(place[2]) : null,
+      channel: place?.[2] ?? null,
       step: Number(step[1]),
       lasting: /timestep \d+ on/.test(reason),
     }];

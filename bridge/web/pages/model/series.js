@@ -1,6 +1,6 @@
 // Values of lanes over time: which belong together, how far apart they are, where a timestep is in them.
 
-/** @typedef {{ lane: string, steps: number[], channels: number[], values: (number | null)[][], of: number }} Series */
+/** @typedef {{ lane: string, steps: number[], channels: number[], values: (number | null)[][], of: number, names?: string[], unit?: string }} Series */
 /** @typedef {{ truth: Series, omens: Series[], uncerts: Series[], residuals: Series[] }} Group */
 
 /**
@@ -23,6 +23,15 @@ export function grouped(series, residuals = []) {
   const used = new Set(groups.flatMap((group) => [...group.omens, ...group.uncerts]));
   const left = series.filter((one) => isExtra(one) && !used.has(one));
   return [...groups, ...left.map((truth) => ({ truth, omens: [], uncerts: [], residuals: [] }))];
+}
+
+/**
+ * What a channel is called: its name, or its number.
+ * @param {Series} series
+ * @param {number} index
+ */
+export function channelLabel(series, index) {
+  return series.names?.[index] ?? String(series.channels[index]);
 }
 
 /**
