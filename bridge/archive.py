@@ -64,8 +64,7 @@ class Archive:
         for hit in lab.search("recordings/0.wshard", 10, where="env:reach-v3"):
             print(hit.score, hit.load().length)
 
-    `len(lab)` is the number of episodes; iteration yields them as EpisodeRefs. Use it as a context manager, or close
-    it.
+    `len(lab)` is the number of episodes; iteration yields EpisodeRefs. Use it as a context manager, or close it.
 
     place: where it is. catalog: tags, notes, collections and everything else in SQL. index: the vectors.
     """
@@ -126,7 +125,7 @@ class Archive:
         limits: Thresholds | None = DEFAULT_THRESHOLDS,
         **options: Any,
     ) -> IngestReport:
-        """Ingest files and folders; unchanged episodes are skipped. Parameters as for TrajectoryIngestor.ingest."""
+        """Ingest files, folders, tables or rollouts; options as for TrajectoryIngestor.ingest: layout, columns, ..."""
         from bridge.ingest.ingestor import TrajectoryIngestor
 
         return TrajectoryIngestor(self, embedder, lanes=lanes, limits=limits).ingest(paths, **options)

@@ -13,8 +13,11 @@ from bridge.cli.options import ReadersOption
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import (
     EXIT_FAILED,
+    ActionColumnsOption,
+    EpisodeColumnOption,
     JsonOption,
     LayoutOption,
+    TimeColumnOption,
     option_read,
     print_items,
     print_json,
@@ -52,6 +55,9 @@ def convert(
         str | None, typer.Option("--to", help="Format of OUT (default: from its suffix; wshard for a folder).")
     ] = None,
     layout: LayoutOption = None,
+    episode_column: EpisodeColumnOption = None,
+    time_column: TimeColumnOption = None,
+    actions: ActionColumnsOption = None,
     lane_map: Annotated[
         list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'.")
     ] = None,
@@ -87,7 +93,8 @@ def convert(
     chosen = collection is not None or where is not None
     if len(paths) < (1 if chosen else 2) or (chosen and len(paths) > 1):
         raise typer.BadParameter("expected IN... OUT, or OUT alone with --collection or --where")
-    how = reading_options(format_named(source_format), layout, lane_map)
+    columns = {"episode": episode_column, "time": time_column, "actions": actions}
+    how = reading_options(format_named(source_format), layout, lane_map, columns)
     with option_read():
         Codec.parse(compression)
         if encode is not None:

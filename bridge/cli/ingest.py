@@ -18,8 +18,11 @@ from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption
 from wshard.cli.common import (
     EXIT_FAILED,
+    ActionColumnsOption,
+    EpisodeColumnOption,
     JsonOption,
     LayoutOption,
+    TimeColumnOption,
     named_path,
     named_place,
     print_json,
@@ -27,7 +30,8 @@ from wshard.cli.common import (
     reading_options,
     reported,
 )
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +57,9 @@ def ingest(
         str, typer.Option("--format", help="Format of the locations, if it is ambiguous; see `wshard formats`.")
     ] = "",
     layout: LayoutOption = None,
+    episode_column: EpisodeColumnOption = None,
+    time_column: TimeColumnOption = None,
+    actions: ActionColumnsOption = None,
     lane_map: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,8 +88,10 @@ def ingest(
 
     named = archive_named(archive)
     plans = options.parse_plans(windows)
-    exists = prune and (isinstance(named, str) or (named / DATABASE).exists())
-    places = _read_places(paths, format_name, reading_options(format_name, layout, lane_map), may_be_gone=exists)
+    exists = prune if isinstance(named, str) else (named / DATABASE).exists()
+    columns = {"episode": episode_column, "time": time_column, "actions": actions}
+    how = reading_options(format_name, layout, lane_map, columns)
+    places = _read_places(paths, format_name, how, may_be_gone=exists)
     encoder = load_text_encoder(text_encoder)
     thresholds = options.read_quality_limits(limits) if check else None
     target, names = options.index_target(index, named), options.parse_lanes(lanes)
@@ -177,6 +186,8 @@ def _print_report(report: IngestReport, place: str) -> None:
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"some files have an unrecognized format: {OWN_DATA}", err=True)
+    if {*report.formats} - {OWN_FORMAT}:
+        typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
     if len(report.spaces) > 1:
         listed = "; ".join(f"{count} over {lanes}" for lanes, count in report.spaces.items())
         typer.echo(f"embedded by lanes: {printable(listed)}: searches compare episodes of the same lanes", err=True)
@@ -197,6 +208,16 @@ def _summary(counts: Mapping[str, int]) -> str:
     """Return "3 new, 3 embedded, 1 failed"; "nothing to do" where nothing but failures is counted."""
     counted = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "failed")
     return (counted or "nothing to do") + (f", {counts['failed']} failed" if counts["failed"] else "")
+
+
+def _by_format(formats: Mapping[str, tuple[int, int]]) -> str:
+    """Return "lerobot: 312 episodes of 3 locations; layout 'sb3-expert': 100 episodes of 1 location"."""
+    from wshard.formats.layouts.named import describe_layout
+
+    return "; ".join(
+        f"{describe_layout(name)}: {plural(episodes, 'episode')} of {plural(locations, 'location')}"
+        for name, (locations, episodes) in formats.items()
+    )
 
 
 def _by_suffix(skipped: Mapping[str, int]) -> str:

@@ -19,6 +19,7 @@ from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError,
 from wshard.formats.base import OWN_DATA, load_matchers, select_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays, detect_format, known_format
+from wshard.formats.layouts.layout import may_have_layout
 from wshard.formats.open import list_episodes
 
 if TYPE_CHECKING:
@@ -43,6 +44,17 @@ class Discovery:
     unreadable: tuple[Failure, ...] = ()
     incomplete: tuple[Failure, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def count_formats(self) -> dict[str, tuple[int, int]]:
+        """Return the numbers of locations and of episodes in each format."""
+        places = Counter(
+            (parse_read_as(one.address.read_as)[0] or OWN_FORMAT, one.address.uri) for one in self.episodes
+        )
+        counts: dict[str, tuple[int, int]] = {}
+        for (name, _), count in places.items():
+            locations, episodes = counts.get(name, (0, 0))
+            counts[name] = locations + 1, episodes + count
+        return counts
 
 
 def listed_paths(paths: Place | Iterable[Place]) -> list[Place]:
@@ -72,7 +84,7 @@ def discover(
     path, and if no place has episodes; EntryNotFoundError for a key of a file without keys; UnknownSchemeError.
     """
     search = _Search()
-    folders, locations, empty = list[str](), list[str](), list[SourceNotFoundError]()
+    folders, locations, without = list[str](), list[str](), list[Path]()
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
         path = Path(local_path(address.uri))
@@ -83,8 +95,7 @@ def discover(
             search.add_key(located, address.key)
         elif path.is_dir():
             if not search.add_below(path) and not may_be_gone:
-                empty.append(_empty(path))
-                search.unreadable.append(Failure.of(empty[-1], EpisodeAddress(located)))
+                without.append(path)
             folders.append(located)
         elif path.exists():
             if search.add_file(located):
@@ -93,9 +104,14 @@ def discover(
             folders.append(located)
         else:
             raise _missing_path(path)
+    episodes = search.list_episodes(remembered)
+    without = [path for path in without if not _has_some(locate(path), search.locations)]
+    empty = [_empty(path) for path in without]
     if empty and len(empty) == len(places):
         raise empty[0]
-    episodes = search.list_episodes(remembered)
+    search.unreadable += [
+        Failure.of(error, EpisodeAddress(locate(path))) for error, path in zip(empty, without, strict=True)
+    ]
     skipped = dict(search.skipped.most_common())
     return Discovery(
         tuple(episodes), tuple(folders), tuple(locations), tuple(search.unreadable), tuple(search.incomplete), skipped
@@ -134,6 +150,11 @@ def expect_episodes(places: Sequence[Place]) -> None:
         raise empty[0]
 
 
+def _has_some(folder: str, locations: Iterable[str]) -> bool:
+    """Return True if a location is below a folder: files in it that only an earlier ingest said how to read."""
+    return any(path.startswith(f"{folder}/") for path in locations)
+
+
 def _missing_path(path: Path) -> SourceNotFoundError:
     return SourceNotFoundError(f"no such file or folder: {path}")
 
@@ -152,6 +173,7 @@ class _Search:
     locations: dict[str, str] = field(default_factory=dict)
     keys: dict[str, set[str]] = field(default_factory=dict)
     ambiguous: dict[str, AmbiguousFormatError] = field(default_factory=dict)
+    unknown: dict[str, bool] = field(default_factory=dict)  # files that only a layout can read; True: given as such
     unreadable: list[Failure] = field(default_factory=list)
     incomplete: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
@@ -161,7 +183,11 @@ class _Search:
         """Add a file; return True if it is a location of another format than this project's."""
         name, _ = parse_read_as(self.read_as)
         try:
-            name = name or (OWN_FORMAT if path.endswith(SUFFIX) else detect_format(path) or OWN_FORMAT)
+            name = name or (OWN_FORMAT if path.endswith(SUFFIX) else detect_format(path))
+            if not name and may_have_layout(path):
+                self.unknown[path] = True
+                return True
+            name = name or OWN_FORMAT
         except AmbiguousFormatError as error:
             self.ambiguous[path] = error
             return True
@@ -183,8 +209,11 @@ class _Search:
         has_episodes, other_count, unreadable = False, 0, dict[str, OSError]()
         for path, name in entries_below(folder, matchers, unreadable, self.ambiguous):
             if name is None or (format_name and name != format_name):
-                self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
                 other_count += 1
+                if name is None and not format_name and may_have_layout(path):
+                    self.unknown[locate(path)] = False
+                else:
+                    self._skip(path)
                 continue
             has_episodes, link = True, os.path.islink(path)  # noqa: PTH114  (likewise)
             if link and not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
@@ -197,6 +226,9 @@ class _Search:
             has_episodes = True
         return has_episodes or len(self.unreadable) + len(self.ambiguous) > failures_before
 
+    def _skip(self, path: str) -> None:
+        self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
+
     def _add(self, path: str, name: str) -> bool:
         _, lane_map = parse_read_as(self.read_as)
         (self.files if name == OWN_FORMAT else self.locations)[path] = read_as(name, lane_map)
@@ -204,7 +236,15 @@ class _Search:
 
     def list_episodes(self, remembered: Callable[[Sequence[str]], Mapping[str, str]]) -> list[FoundEpisode]:
         """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
-        stored = remembered([*self.locations, *self.ambiguous]) if self.locations or self.ambiguous else {}
+        asked = [*self.locations, *self.ambiguous, *self.unknown]
+        stored = remembered(asked) if asked else {}
+        for path, is_given in self.unknown.items():
+            if path in stored:
+                self.locations[path] = stored[path]
+            elif is_given:
+                self.locations[path] = ""  # opening it reports what it is
+            else:
+                self._skip(path)
         for path, error in self.ambiguous.items():
             if path in stored:
                 self.locations[path] = ""

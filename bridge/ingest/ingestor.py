@@ -16,13 +16,14 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from bridge.archive import archive_of
 from bridge.episodes.discover import discover, listed_paths
 from bridge.episodes.open import known_episodes
 from bridge.ingest.fill import fill
 from bridge.ingest.index_sync import IndexSync
+from bridge.ingest.inputs import read_inputs
 from bridge.ingest.register import count_missing, register
 from bridge.ingest.report import IngestReport, Run
 from bridge.ingest.text import embed_tasks, load_text_encoder
@@ -169,17 +170,25 @@ class TrajectoryIngestor:
             )
         return episodes.get(catalogued[0].id), embedded
 
-    def ingest(
+    def ingest(  # noqa: PLR0913  (the options of `wshard ingest`)
         self,
-        paths: Place | Sequence[Place],
+        paths: Any,
         *,
         windows: Windows | None = None,
         text_encoder: AnyTextEncoder | None = None,
         workers_count: int = 1,
         prune: bool | Literal["cautiously"] = False,
         progress: Progress | None = None,
+        layout: str | os.PathLike[str] | None = None,
+        into: str | os.PathLike[str] | None = None,
+        **columns: Any,
     ) -> IngestReport:
-        """Ingest files and folders (searched recursively); unchanged episodes are skipped.
+        """Ingest files and folders (searched recursively), tables or rollouts; unchanged episodes are skipped.
+
+        paths: one or more paths; or a table of pandas, polars or pyarrow; or a rollout, a mapping of arrays, or an
+        iterable of rollouts (docs/layouts.md). What is in memory is recorded in the folder `into`, by default
+        "episodes" in that of the archive. layout: how to read the files, a name or the path of a description. columns:
+        those of tables, episode=, time=, rate=, actions=, ..., as in TableOptions.
 
         Locations of other formats (see `wshard formats`) are catalogued in place. An EpisodeAddress names one episode
         of a location, or specifies how to read it: EpisodeAddress(path, read_as=read_as("robomimic", lane_map)). This
@@ -196,7 +205,8 @@ class TrajectoryIngestor:
 
         Episodes that fail are reported and do not stop the others. Raises SourceNotFoundError, and EmbedderError for an
         invalid window plan, before anything is written; CatalogError, OSError, and EmbedderError if a text encoder
-        fails (other results are kept).
+        fails (other results are kept); LayoutError for a wrong layout, EpisodeError for data in memory that are neither
+        tables nor rollouts.
         """
         started = time.perf_counter()
         if prune not in (True, False, "cautiously"):
@@ -204,10 +214,11 @@ class TrajectoryIngestor:
         encoder = load_text_encoder(text_encoder)  # errors are raised before anything is written
         plans = None if windows is None else as_plans(windows)  # likewise
         remembered = self._archive.catalog.episodes.read_as
-        discovery = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
+        inputs = read_inputs(self._archive, paths, columns, layout=layout, into=into)
+        discovery = discover(inputs.paths, may_be_gone=bool(prune), remembered=remembered)
         report = IngestReport()
-        report.add_failures([*discovery.unreadable, *self._unknown(discovery.incomplete)])
-        report.skipped = discovery.skipped
+        report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
+        report.skipped, report.formats = discovery.skipped, discovery.count_formats()
         with workers(workers_count) as pool:
             run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
             self._begin(discovery.folders)

@@ -42,7 +42,8 @@ class IngestReport:
     checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
     vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
     is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix.
-    spaces: how many episodes got vectors of which lanes: only episodes with the same lanes are compared.
+    spaces: how many episodes got vectors of which lanes: only episodes with the same lanes are compared. formats: the
+    numbers of locations and of episodes that were read in each format, or by each layout.
     """
 
     new: int = 0
@@ -61,6 +62,7 @@ class IngestReport:
     delayed: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     spaces: dict[str, int] = field(default_factory=dict)
+    formats: dict[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

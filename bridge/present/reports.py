@@ -30,6 +30,7 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "delayed": report.delayed,
         "skipped": dict(report.skipped),
         "spaces": dict(report.spaces),
+        "formats": {name: {"locations": one, "episodes": count} for name, (one, count) in report.formats.items()},
         "seconds": round(report.seconds, 3),
     }
 

@@ -14,7 +14,7 @@ import typer
 from wshard.errors import FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 EXIT_FAILED = 1
@@ -32,6 +32,16 @@ LayoutOption = Annotated[
         metavar="NAME|FILE",
         help="Layout of the locations: a name (`wshard layout list`), or the path of a description.",
     ),
+]
+
+EpisodeColumnOption = Annotated[
+    str | None, typer.Option("--episode-column", help="Column of a table that says which episode a row belongs to.")
+]
+TimeColumnOption = Annotated[
+    str | None, typer.Option("--time-column", help="Column of a table with times: seconds, or dates.")
+]
+ActionColumnsOption = Annotated[
+    list[str] | None, typer.Option("--actions", metavar="A,B", help="Columns of a table that are actions, in order.")
 ]
 
 
@@ -71,17 +81,29 @@ def option_read() -> Iterator[None]:
         raise typer.BadParameter(str(error)) from None
 
 
-def reading_options(format_name: str, layout: str | None, lane_map: Iterable[str] | None) -> str:
-    """Return how to read locations, of options of the command line; raises LayoutError, typer.BadParameter."""
+def reading_options(
+    format_name: str, layout: str | None, lane_map: Iterable[str] | None, columns: Mapping[str, Any] | None = None
+) -> str:
+    """Return how to read locations, of options of the command line; raises LayoutError, typer.BadParameter.
+
+    columns: TableOptions by name, those that are given.
+    """
     from wshard.core.episode.protocol import read_as
     from wshard.formats.lane_map import encode_lane_map
-    from wshard.formats.layouts.named import layout_reference
+    from wshard.formats.layouts.named import layout_reference, table_reference
+    from wshard.formats.layouts.options import TableOptions
 
-    if layout is not None and format_name:
-        raise typer.BadParameter("expected --layout or the format of the locations, found both")
+    given = {name: value for name, value in (columns or {}).items() if value}
+    if (layout is not None) + bool(format_name) + bool(given) > 1:
+        raise typer.BadParameter("expected one of --layout, columns of a table, and a format; found two")
     with option_read():
         renamed = encode_lane_map(lane_map or ())
-    return read_as(format_name if layout is None else layout_reference(layout), renamed)
+    if given:
+        actions = tuple(name.strip() for text in given.pop("actions", ()) for name in text.split(","))
+        how = table_reference(TableOptions(**given, actions=actions))
+    else:
+        how = format_name if layout is None else layout_reference(layout)
+    return read_as(how, renamed)
 
 
 def _message(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -61,6 +62,41 @@ class EpisodeArrays:
         if shape[0] == self._episodes:
             return np.asarray(column[ref.number : ref.number + 1])[0]
         return column
+
+
+def find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) -> dict[str, tuple[str, ...]]:
+    """Return the columns that make each lane; raises LayoutError for a lane without any.
+
+    Wildcards stand for columns [rows] of numbers that neither [arrays] nor another lane names.
+    """
+    prefix, paths, used = f"{group}/" if group else "", file.paths(group), set[str]()
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(layout.stack, ())
+    for wild in (False, True):
+        for lane, patterns in layout.stack.items():
+            for pattern in patterns:
+                is_wild = any(sign in pattern for sign in "*?[") and pattern not in paths
+                if is_wild != wild:
+                    continue
+                fitting = (
+                    [path for path in paths if path not in used and fnmatchcase(path, pattern)] if wild else [pattern]
+                )
+                names = [
+                    path
+                    for path in fitting
+                    if not wild or (not layout.names(path) and _is_plain(file.column(f"{prefix}{path}")))
+                ]
+                used.update(names)
+                found[lane] += tuple(names)
+    needed = [*layout.required, *(name for names in found.values() for name in names)]
+    if missing := [name for name in needed if name not in paths]:
+        raise LayoutError(
+            f"{where}: layout {layout.name!r}: expected an array {missing[0]!r}, found {', '.join(paths) or 'none'}"
+        )
+    return {lane: names for lane, names in found.items() if names}
+
+
+def _is_plain(column: RowArray) -> bool:
+    return len(column.shape) == 1 and column.dtype.kind in "biuf"
 
 
 def has_steps(column: Any, length: int, rule: ArrayRule) -> bool:

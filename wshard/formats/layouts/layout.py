@@ -22,10 +22,12 @@ SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "hdf5": (".h5", ".hdf5", ".hdf"),
     "npz": (".npz",),
     "npy": (".npy",),
-    "table": (".csv", ".tsv", ".parquet", ".feather", ".arrow"),
+    "table": (".csv", ".tsv", ".parquet", ".feather", ".arrow", ".jsonl", ".ndjson"),
     "json": (".json", ".jsonl", ".ndjson"),
 }
 """The files of each container."""
+
+_FILES: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 
 FILE, GROUP, ROW, COLUMN = "file", "group", "row", "column"
 ENDS, STARTS, STOPS, LENGTHS, BOUNDS = "ends", "starts", "stops", "lengths", "bounds"
@@ -116,7 +118,8 @@ class EpisodeLayout:
     """A description. file: where it was read from, None for one of this package.
 
     files: the files of a folder, with wildcards. root: the group or member that holds the arrays. arrays: the first
-    that fits a path counts; rest: the role of arrays that none fits. stack: {role/name: columns that make one lane}.
+    that fits a path counts; rest: the role of arrays that none fits. stack: {role/name: columns that make one lane};
+    wildcards there stand for columns of numbers that nothing else names.
     cameras: {role/name: path of an .mp4 file, or with wildcards of an image a timestep}; a "*" in the name makes a
     camera of each text that the first "*" of the path stands for. details: the path of a JSON file whose members are
     metadata, as attributes are; details_row: {member: value} of the object to take from a list. id: of the episodes,
@@ -128,7 +131,7 @@ class EpisodeLayout:
 
     rate: timesteps per second,
     or the array or attribute that says so. previous: actions led to the observation of the same row. constants:
-    metadata of all episodes.
+    metadata of all episodes. required: arrays that every episode must have.
     """
 
     name: str
@@ -148,6 +151,7 @@ class EpisodeLayout:
     rate: float | str | None = None
     previous: bool = False
     constants: Mapping[str, str | float | bool] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
     file: Place | None = None
 
     @property
@@ -161,6 +165,15 @@ class EpisodeLayout:
             if rule.pattern == path or fnmatchcase(path, rule.pattern):
                 return replace(rule, name=_named(rule, path)) if "*" in rule.name else rule
         return ArrayRule(path, self.rest)
+
+    def names(self, path: str) -> bool:
+        """Return True for an array that a rule fits."""
+        return any(rule.pattern == path or fnmatchcase(path, rule.pattern) for rule in self.arrays)
+
+
+def may_have_layout(path: str) -> bool:
+    """Return True for a file whose name says that a layout may read it."""
+    return path.lower().endswith(_FILES)
 
 
 def _named(rule: ArrayRule, path: str) -> str:

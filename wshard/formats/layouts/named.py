@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.errors import LayoutError
+from wshard.formats.layouts.options import TableOptions, adapt, describe_options, format_options, parse_options
 from wshard.formats.layouts.parse import parse_layout, read_layout
 from wshard.formats.table import LAYOUT
 
@@ -32,6 +33,11 @@ def shipped_layouts() -> Mapping[str, EpisodeLayout]:
     return {layout.name: layout for layout in layouts}
 
 
+def table_reference(options: TableOptions) -> str:
+    """Return the name of the format of a table with these columns."""
+    return f"{LAYOUT}table?{format_options(options)}"
+
+
 def layout_reference(given: str | os.PathLike[str]) -> str:
     """Return the name of the format of a layout, given by its name or the path of its description.
 
@@ -49,12 +55,21 @@ def layout_reference(given: str | os.PathLike[str]) -> str:
 
 def find_layout(reference: str) -> EpisodeLayout:
     """Return the layout of a reference that layout_reference made; raises LayoutError."""
-    text = unquote(reference.removeprefix(LAYOUT))
+    name, question, options = reference.removeprefix(LAYOUT).partition("?")
+    text = unquote(name)
     found = shipped_layouts().get(text)
     if found is not None:
-        return found
+        return adapt(found, parse_options(options)) if question else found
     place = place_of(text)
     if not place.is_file():
         names = ", ".join(shipped_layouts())
         raise LayoutError(f"layout: expected the path of a description, or one of {names}; found {text!r}")
     return read_layout(place)
+
+
+def describe_layout(name: str) -> str:
+    """Return the name of a format as messages show it: of a layout, what it takes for what."""
+    if not name.startswith(LAYOUT):
+        return name
+    text, question, options = name.removeprefix(LAYOUT).partition("?")
+    return f"{unquote(text)} ({describe_options(parse_options(options))})" if question else f"layout {unquote(text)!r}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -12,7 +11,6 @@ from wshard.core.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.core.episode.meta_reader import stated_clock, usable_rate
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.file_object import OpenFilePlace
-from wshard.core.messages import shown
 from wshard.errors import FormatError, LayoutError, WShardError
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
@@ -31,7 +29,7 @@ from wshard.formats.layouts.cameras import (
 )
 from wshard.formats.layouts.columns import nanoseconds, stacked, without_sentinels
 from wshard.formats.layouts.containers import open_container
-from wshard.formats.layouts.episode_arrays import MUST_FIT, EpisodeArrays, count_steps, has_steps
+from wshard.formats.layouts.episode_arrays import MUST_FIT, EpisodeArrays, count_steps, find_stacks, has_steps
 from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
 from wshard.formats.layouts.facts import EpisodeFacts
 from wshard.formats.layouts.layout import ACTION, SUFFIXES, UNITS, ArrayRule, split_role
@@ -254,12 +252,9 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         rows = EpisodeArrays(layout, ref, file, self._counts.get(ref.file.uri, (0, 0)), where)
         views: dict[str, tuple[ArrayRule, Any]] = {}
         paths = [*file.paths(ref.group)]
-        for lane, patterns in layout.stack.items():
-            names = [path for path in paths if any(_fits(path, pattern) for pattern in patterns)]
-            if not names:
-                raise LayoutError(f"{where}: layout {layout.name!r}: [stack] {lane}: no array fits {shown(patterns)}")
+        for lane, names in find_stacks(layout, file, ref.group, where).items():
             columns = [without_sentinels(rows.of(path, layout.rule_of(path)), layout.rule_of(path)) for path in names]
-            views[lane] = ArrayRule(lane, *split_role(lane), names=tuple(names)), stacked(columns, f"{where}: {lane}")
+            views[lane] = ArrayRule(lane, *split_role(lane), names=names), stacked(columns, f"{where}: {lane}")
             paths = [path for path in paths if path not in names]
         for path in paths:
             rule = layout.rule_of(path)
@@ -277,7 +272,3 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             is_time = rule.role == rules.TIME and column.shape
             views[path] = rule, nanoseconds(column, UNITS[rule.unit or "s"]) if is_time else column
         return views
-
-
-def _fits(path: str, pattern: str) -> bool:
-    return path == pattern or fnmatchcase(path, pattern)

@@ -12,6 +12,7 @@ from wshard.core.files.place import parse_json
 from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError
 from wshard.formats.layouts.columns import BYTES, TEXTS, Flat, RowView, as_column
+from wshard.formats.layouts.layout import SUFFIXES
 from wshard.formats.lerobot.arrow_arrays import to_array
 from wshard.formats.lerobot.open_parquet import translate_errors
 
@@ -31,7 +32,7 @@ _MAX_COLUMNS: Final = 4096
 
 def open_table(kind: str, place: Place) -> ArrayFile:
     """Open a table or a JSON document; raises FormatError, LimitError, MissingExtraError, OSError."""
-    if kind == "json":
+    if kind == "json" or place.suffix.lower() in SUFFIXES["json"]:
         return JsonArrays(place)
     return ParquetRows(place) if place.suffix.lower() == ".parquet" else ArrowColumns(place)
 

@@ -55,8 +55,8 @@ def _joined(name: str) -> Any:
 
 
 def _described(folder: Path, text: str) -> str:
-    (folder / "mine.toml").write_text(f"layout = 1\n{text}{ARRAYS}")
-    return layout_reference(folder / "mine.toml")
+    (folder / "own.toml").write_text(f"layout = 1\n{text}{ARRAYS}")
+    return layout_reference(folder / "own.toml")
 
 
 class TestGroups(SourceContract):
@@ -107,7 +107,7 @@ class TestNpyFolder(SourceContract):
         for name, values in arrays.items():
             np.save(tmp_path / "set" / name, values)
         how = _described(tmp_path, 'container = "npy"\n[episodes]\nby = "bounds"\narrays = ["begin", "stop"]\n')
-        (tmp_path / "mine.toml").write_text((tmp_path / "mine.toml").read_text() + 'begin = "skip"\nstop = "skip"\n')
+        (tmp_path / "own.toml").write_text((tmp_path / "own.toml").read_text() + 'begin = "skip"\nstop = "skip"\n')
         episodes = {str(number): _episode(f"episode_{number}", rows) for number, rows in enumerate(_all())}
         return LayoutSource(tmp_path / "set", how), episodes
 
@@ -125,7 +125,7 @@ def test_padded_batches_end_where_lengths_or_a_mask_say(tmp_path: Path, axis: in
     won = np.array([True, False, True])
     np.savez(tmp_path / "a.npz", **arrays, n=ends.T if mask and axis else ends, won=won)
     how = _described(tmp_path, f'container = "npz"\n[episodes]\nby = "row"\naxis = {axis}\narray = "n"\n')
-    (tmp_path / "mine.toml").write_text((tmp_path / "mine.toml").read_text() + 'won = "success"\nn = "skip"\n')
+    (tmp_path / "own.toml").write_text((tmp_path / "own.toml").read_text() + 'won = "success"\nn = "skip"\n')
     for (address, _), rows, success in zip(list_episodes(tmp_path / "a.npz", how), _all(), won, strict=True):
         with open_episode(address) as episode:
             assert episode.metadata["success"] == success
@@ -156,12 +156,12 @@ def test_tables_are_cut_by_a_column_and_columns_make_lanes(tmp_path: Path, suffi
     )
     TABLES[suffix](table, tmp_path / f"a.{suffix}")
     container = "json" if "json" in suffix else "table"
-    (tmp_path / "mine.toml").write_text(
+    (tmp_path / "own.toml").write_text(
         f'layout = 1\ncontainer = "{container}"\n[episodes]\nby = "column"\narray = "run"\n[stack]\n'
         '"observation/state" = ["q*"]\n"action/ctrl" = ["u0", "u1"]\n'
         '[arrays]\nr = "reward"\nrun = "skip"\nt = {is = "time", unit = "ms"}\n'
     )
-    found = list_episodes(tmp_path / f"a.{suffix}", layout_reference(tmp_path / "mine.toml"))
+    found = list_episodes(tmp_path / f"a.{suffix}", layout_reference(tmp_path / "own.toml"))
     assert [address.key for address, _ in found] == ["a", "b", "c"]
     for (address, _), name in zip(found, "abc", strict=True):
         rows = order[labels[order] == name]
@@ -196,10 +196,10 @@ def test_numbers_that_stand_for_no_value_are_missing(tmp_path: Path) -> None:
     rows = _rows(6, 0)
     rows["q"][2, 1] = -999
     np.savez(tmp_path / "a.npz", **rows)
-    (tmp_path / "mine.toml").write_text(
+    (tmp_path / "own.toml").write_text(
         'layout = 1\ncontainer = "npz"\n[arrays]\nu = "action"\nq = {is = "observation", missing = [-999]}\n'
     )
-    with LayoutSource(tmp_path / "a.npz", layout_reference(tmp_path / "mine.toml")) as source:
+    with LayoutSource(tmp_path / "a.npz", layout_reference(tmp_path / "own.toml")) as source:
         assert np.isnan(source.lane("", "signal/q")[2, 1])
 
 
@@ -213,7 +213,7 @@ def test_a_changed_description_changes_the_fingerprint(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **_rows(6, 0))
     how = _described(tmp_path, 'container = "npz"\n')
     before = list_episodes(tmp_path / "a.npz", how)
-    (tmp_path / "mine.toml").write_text((tmp_path / "mine.toml").read_text() + "# another\n")
+    (tmp_path / "own.toml").write_text((tmp_path / "own.toml").read_text() + "# another\n")
     assert list_episodes(tmp_path / "a.npz", how) != before
 
 
@@ -233,9 +233,9 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 def test_a_wrong_description_is_refused_where_it_is_wrong(tmp_path: Path, text: str) -> None:
-    (tmp_path / "mine.toml").write_text(f"layout = 1\n{text}\n")
-    with pytest.raises(LayoutError, match=r"mine\.toml: .*" + WRONG[text]):
-        layout_reference(tmp_path / "mine.toml")
+    (tmp_path / "own.toml").write_text(f"layout = 1\n{text}\n")
+    with pytest.raises(LayoutError, match=r"own\.toml: .*" + WRONG[text]):
+        layout_reference(tmp_path / "own.toml")
 
 
 def test_arrays_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:

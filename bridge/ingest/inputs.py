@@ -1,0 +1,88 @@
+"""What a user gives to ingest: paths with a way to read them, or tables and rollouts, which are recorded first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from bridge.episodes.discover import listed_paths
+from bridge.episodes.read import Failure
+from catalog.database.postgresql import is_server
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.errors import IngestError, LayoutError
+from wshard.formats.layouts.named import layout_reference, table_reference
+from wshard.formats.layouts.options import TableOptions
+from wshard.training.conversion.record import first_of, is_table, record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.archive import Archive
+
+_RECORDED = "episodes"  # the folder in that of an archive
+
+
+@dataclass(frozen=True)
+class IngestInputs:
+    """Paths to ingest, and what of the data in memory could not be recorded."""
+
+    paths: Sequence[Any]
+    failed: Sequence[Failure] = ()
+
+
+def read_inputs(
+    archive: Archive,
+    data: Any,
+    columns: dict[str, Any],
+    *,
+    layout: str | os.PathLike[str] | None = None,
+    into: str | os.PathLike[str] | None = None,
+) -> IngestInputs:
+    """Return the paths to ingest; columns: TableOptions by name.
+
+    Raises IngestError, LayoutError, TypeError for an unknown option, and what `record` raises.
+    """
+    if unknown := {*columns} - {one.name for one in fields(TableOptions)}:
+        raise TypeError(f"ingest: unexpected option {', '.join(sorted(unknown))!r}")
+    columns = {name: value for name, value in columns.items() if value}
+    table = TableOptions(**columns | {"actions": _listed(columns.get("actions", ()))}) if columns else None
+    if layout is not None and table is not None:
+        raise LayoutError(f"expected a layout or columns of a table, found both: {layout} and {', '.join(columns)}")
+    in_memory = is_table(data) or isinstance(data, Mapping)
+    if not in_memory and isinstance(data, Iterable) and not isinstance(data, (str, bytes, os.PathLike)):
+        first, data = first_of(data)
+        in_memory = isinstance(first, Mapping)
+        data = data if in_memory else [*data]
+    if in_memory:
+        if layout is not None:
+            raise LayoutError("expected the paths of files with a layout, found data in memory")
+        return _recorded(archive, data, table, into)
+    if into is not None:
+        raise IngestError("into: expected data in memory to record there, found paths, which are read in place")
+    how = layout_reference(layout) if layout is not None else table_reference(table) if table else ""
+    paths = listed_paths(data)
+    return IngestInputs([_read_as(path, how) for path in paths] if how else paths)
+
+
+def _recorded(
+    archive: Archive, data: Any, table: TableOptions | None, into: str | os.PathLike[str] | None
+) -> IngestInputs:
+    if into is None and is_server(str(archive.place.database)):
+        raise IngestError("expected into=, a folder for the episodes: an archive on a server has none of its own")
+    folder = os.fspath(archive.folder / _RECORDED if into is None else into)
+    done = record(data, folder, table)
+    return IngestInputs(
+        [folder] if done.recorded or done.skipped else [],
+        [Failure.of(error, EpisodeAddress(name)) for name, error in done.failed.items()],
+    )
+
+
+def _read_as(path: Any, how: str) -> EpisodeAddress:
+    address = path if isinstance(path, EpisodeAddress) else EpisodeAddress.parse(os.fspath(path))
+    return replace(address, read_as=how)
+
+
+def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

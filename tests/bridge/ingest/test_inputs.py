@@ -1,0 +1,116 @@
+"""Tables, rollouts and files of the user's own, given to ingest: what is recorded, read in place, and refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import wshard
+from bridge.cli.main import app
+from wshard.errors import EpisodeError, IngestError, LayoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def _frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "run": np.repeat(["b", "a", "c"], (30, 20, 25)),
+            "t": np.concatenate([np.arange(count) * 0.02 for count in (30, 20, 25)]),
+            "q0": rng.normal(size=75).cumsum(),
+            "u0": rng.normal(size=75),
+            "q1": rng.normal(size=75).cumsum(),
+            "u1": rng.normal(size=75),
+            "reward": 1.0,
+            "task": np.repeat(["lift", "push", "lift"], (30, 20, 25)),
+        }
+    )
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[wshard.Archive]:
+    with wshard.open_archive(tmp_path / "lab", create=True) as archive:
+        yield archive
+
+
+@pytest.mark.parametrize("make", [lambda frame: frame, pa.Table.from_pandas], ids=["pandas", "pyarrow"])
+def test_tables_in_memory_are_recorded_once(lab: wshard.Archive, make: Any) -> None:
+    frame = _frame()
+    report = lab.ingest(make(frame), episode="run", time="t", actions=["u1", "u0"])
+    assert (report.new, report.embedded, report.failed) == (3, 3, [])
+    assert lab.ingest(make(frame), episode="run", time="t", actions=["u1", "u0"]).unchanged == 3
+    assert [hit.episode_id for hit in lab] == ["episode_a", "episode_b", "episode_c"]
+    episode, rows = lab.episode("episode_a").load(), frame[frame.run == "a"]
+    assert np.array_equal(episode.observations["state"].data, rows[["q0", "q1"]].to_numpy())
+    assert np.array_equal(episode.actions["actions"].data, rows[["u1", "u0"]].to_numpy())
+    assert np.array_equal(episode.rewards, rows["reward"])
+    assert (episode.metadata["task"], episode.timebase.tick_hz) == ("push", pytest.approx(50))
+
+
+def test_rollouts_stream_and_a_broken_one_stops_no_other(lab: wshard.Archive) -> None:
+    drawn: list[int] = []
+
+    def rollouts() -> Iterator[Any]:
+        for number in range(130):
+            drawn.append(number)
+            observations = {"arm": {"q": np.full((11, 2), number)}, "top": np.zeros((11, 4, 4, 3), np.uint8)}
+            actions = np.zeros((4 if number == 7 else 10, 1))
+            yield {"observations": observations, "actions": actions, "rewards": np.ones(10), "success": number % 2 == 0}
+
+    report = lab.ingest(rollouts())
+    assert len(drawn) == 130
+    assert (report.new, [failure.path for failure in report.failed]) == (129, ["rollout 7"])
+    assert "'rewards'" in report.failed[0].error or "expected 4 rows" in report.failed[0].error
+    episode = lab.episode("episode_8").load()
+    assert (episode.length, episode.metadata["success"], float(np.sum(episode.rewards))) == (10, True, 10.0)
+    assert np.array_equal(episode.observations["arm/q"].data, np.full((10, 2), 8))
+    assert episode.observations["top"].data.shape == (10, 4, 4, 3)
+    assert episode.metadata["final_observation"]["arm/q"] == [8, 8]
+
+
+def test_one_rollout_and_another_folder(lab: wshard.Archive, tmp_path: Path) -> None:
+    one = {"id": "first", "obs": np.arange(6.0)[:, None], "act": np.zeros((5, 1)), "done": np.arange(5) == 4, "fps": 25}
+    assert lab.ingest(one, into=tmp_path / "recorded").new == 1
+    assert [path.name for path in (tmp_path / "recorded").iterdir()] == ["first.wshard"]
+    episode = wshard.load_wshard(tmp_path / "recorded" / "first.wshard")
+    assert (episode.timebase.tick_hz, episode.terminations.tolist()) == (25, [False] * 4 + [True])
+
+
+def test_data_that_are_neither_are_refused(lab: wshard.Archive, tmp_path: Path) -> None:
+    with pytest.raises(EpisodeError, match="expected arrays with a row per timestep"):
+        raise lab.ingest([{"note": "x"}]).failed[0].cause or AssertionError
+    with pytest.raises(IngestError, match="into: expected data in memory"):
+        lab.ingest(tmp_path, into=tmp_path)
+    with pytest.raises(LayoutError, match="found data in memory"):
+        lab.ingest(_frame(), layout="table")
+    with pytest.raises(LayoutError, match="expected an array 'u9', found run, t, q0"):
+        raise lab.ingest(_frame(), episode="run", actions=["u9"]).failed[0].cause or AssertionError
+    with pytest.raises(TypeError, match="unexpected option 'epsiode'"):
+        lab.ingest(_frame(), epsiode="run")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_columns_of_a_table_are_said_on_the_command_line(tmp_path: Path, suffix: str) -> None:
+    frame, path, archive = _frame(), tmp_path / f"x.{suffix}", str(tmp_path / "lab")
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_json(path, orient="records", lines=True)
+    columns = ["--episode-column", "run", "--time-column", "t", "--actions", "u0,u1"]
+    ingested = CliRunner().invoke(app, ["ingest", str(path), "--archive", archive, *columns])
+    assert ingested.exit_code == 0, ingested.output
+    assert "read as: table (episodes by column 'run', clock 't', actions u0, u1): 3 episodes of 1 location" in (
+        " ".join(ingested.stderr.split())
+    )
+    found = CliRunner().invoke(app, ["search", f"{path}#a", "--archive", archive, "--json"])
+    assert json.loads(found.stdout)["items"][0]["key"] == "a"
+    again = CliRunner().invoke(app, ["ingest", str(path), "--archive", archive])  # the columns are remembered
+    assert "3 unchanged" in again.output
+    wrong = CliRunner().invoke(app, ["ingest", str(path), "--archive", archive, "--layout", "table", *columns])
+    assert (wrong.exit_code, "found two" in wrong.stderr) == (2, True)

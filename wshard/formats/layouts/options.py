@@ -1,0 +1,106 @@
+"""Columns of a table that are said beside it, on the command line or in Python, instead of in a description."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+from wshard.core.episode.meta_reader import usable_rate
+from wshard.errors import LayoutError
+from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.layout import UNITS, ArrayRule, EpisodeRule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.layouts.layout import EpisodeLayout
+
+_LISTS: Final = frozenset(("actions",))
+_ROLES: Final = {"reward": rules.REWARD, "end": rules.END, "success": rules.SUCCESS, "task": rules.TASK}
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What the columns of a table are, by their names; "": none, or the usual name.
+
+    episode: says which episode a row belongs to; without it the table is one. time: when a row was taken, in `unit`
+    (s, ms, us, ns; not needed for dates). rate: rows per second. actions: make the lane action/actions, in this order;
+    the other numbers make signal/state.
+    """
+
+    episode: str = ""
+    time: str = ""
+    unit: str = ""
+    rate: float | None = None
+    actions: tuple[str, ...] = ()
+    reward: str = ""
+    end: str = ""
+    success: str = ""
+    task: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the unit and the rate; raises LayoutError."""
+        if self.unit and self.unit not in UNITS:
+            raise LayoutError(f"unit of the time column: expected one of {', '.join(UNITS)}, found {self.unit!r}")
+        if self.rate is not None and usable_rate(self.rate) is None:
+            raise LayoutError(f"rate: expected rows per second, found {self.rate!r}")
+
+
+def format_options(options: TableOptions) -> str:
+    """Return options as text, without those that have their defaults."""
+    values = ((one.name, getattr(options, one.name), one.default) for one in fields(options))
+    pairs = [(name, value) for name, value, default in values if value != default]
+    return urlencode([(name, one) for name, value in pairs for one in (value if name in _LISTS else [value])])
+
+
+def parse_options(text: str) -> TableOptions:
+    """Return the options of a text that format_options made; raises LayoutError."""
+    values: dict[str, Any] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        if name in _LISTS:
+            values[name] = (*values.get(name, ()), value)
+        else:
+            values[name] = usable_rate(_number(value)) if name == "rate" else value
+    if unknown := sorted({*values} - {one.name for one in fields(TableOptions)}):
+        raise LayoutError(f"layout: unknown option {unknown[0]!r}")
+    return TableOptions(**values)
+
+
+def describe_options(options: TableOptions) -> str:
+    """Return what the columns are, in words."""
+    parts = [f"episodes by column {options.episode!r}" if options.episode else "one episode"]
+    parts += [f"clock {options.time!r}" if options.time else ""]
+    parts += [f"{options.rate:g} Hz" if options.rate else ""]
+    parts += [f"actions {', '.join(options.actions)}" if options.actions else ""]
+    parts += [f"{name} {value!r}" for name in _ROLES if (value := getattr(options, name))]
+    return ", ".join(filter(None, parts))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise LayoutError(f"layout: rate: expected a number, found {text!r}") from None
+
+
+def adapt(layout: EpisodeLayout, options: TableOptions) -> EpisodeLayout:
+    """Return a layout of tables with these columns."""
+    named = [ArrayRule(value, role) for name, role in _ROLES.items() if (value := getattr(options, name))]
+    named += [ArrayRule(options.time, rules.TIME, unit=options.unit)] if options.time else []
+    named += [ArrayRule(options.episode, rules.SKIP)] if options.episode else []
+    given = {rule.role for rule in named}
+    stack: Mapping[str, tuple[str, ...]] = layout.stack
+    if options.actions:
+        stack = {
+            "action/actions": options.actions,
+            **{lane: one for lane, one in stack.items() if lane[:6] != "action"},
+        }
+    return replace(
+        layout,
+        episodes=EpisodeRule(by=rules.COLUMN, arrays=(options.episode,)) if options.episode else layout.episodes,
+        arrays=(*named, *(rule for rule in layout.arrays if rule.role not in given)),
+        stack=stack,
+        required=tuple(rule.pattern for rule in named),
+        rate=options.rate or layout.rate,
+    )
