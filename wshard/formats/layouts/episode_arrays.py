@@ -14,7 +14,7 @@ from wshard.formats.layouts.columns import of_batch, rows_of, taken
 from wshard.formats.layouts.layout import ACTION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from wshard.formats.layouts.columns import ArrayFile, RowArray
     from wshard.formats.layouts.episodes import EpisodeSlice
@@ -93,6 +93,22 @@ def find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) 
             f"{where}: layout {layout.name!r}: expected an array {missing[0]!r}, found {', '.join(paths) or 'none'}"
         )
     return {lane: names for lane, names in found.items() if names}
+
+
+def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the channels of an array: listed, or those of the attribute "@NAME" or the array of texts."""
+    if len(rule.names) != 1:
+        return rule.names
+    (name,) = rule.names
+    for group in dict.fromkeys(groups):
+        if name.startswith("@"):
+            value = file.attributes(group).get(name[1:])
+            if isinstance(value, list):
+                return tuple(map(str, value))
+        elif name in file.paths(group):
+            texts = np.asarray(file.column(f"{group}/{name}" if group else name)[()]).reshape(-1).tolist()
+            return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in texts)
+    return () if name.startswith("@") else rule.names
 
 
 def _is_plain(column: RowArray) -> bool:

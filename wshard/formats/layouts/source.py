@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -29,7 +30,14 @@ from wshard.formats.layouts.cameras import (
 )
 from wshard.formats.layouts.columns import nanoseconds, stacked, without_sentinels
 from wshard.formats.layouts.containers import open_container
-from wshard.formats.layouts.episode_arrays import MUST_FIT, EpisodeArrays, count_steps, find_stacks, has_steps
+from wshard.formats.layouts.episode_arrays import (
+    MUST_FIT,
+    EpisodeArrays,
+    count_steps,
+    find_stacks,
+    given_names,
+    has_steps,
+)
 from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
 from wshard.formats.layouts.facts import EpisodeFacts
 from wshard.formats.layouts.layout import ACTION, SUFFIXES, UNITS, ArrayRule, split_role
@@ -160,7 +168,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
                 facts.add_array(path, rule, column)
             else:
                 times = column if rule.role == rules.TIME else times
-                self._add_lane(table, path, rule, column)
+                self._add_lane(table, path, rule, column, given_names(rule, file, (ref.group, layout.root, "")))
         for group in dict.fromkeys(("", layout.root, ref.group)):
             for name, value in file.attributes(group).items():
                 facts.add_attribute(name, value)
@@ -183,7 +191,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             return key or ref.file.stem
         return key if by == rules.GROUP else f"episode_{key}"
 
-    def _add_lane(self, table: LaneTable, path: str, rule: ArrayRule, column: RowArray) -> None:
+    def _add_lane(self, table: LaneTable, path: str, rule: ArrayRule, column: RowArray, names: tuple[str, ...]) -> None:
         name = rule.name or path
         block = _BLOCKS.get(rule.role) or f"{'action' if rule.role == ACTION else 'signal'}/{name}"
         first = rule.first + self._shift(rule)
@@ -192,6 +200,9 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             block = "signal/success"
             table.metadata["success"] = bool(np.any(np.asarray(column[:]) != 0))
         table.add(block, path, column, rows=rows, first=first)
+        if block in table.lanes and (names or rule.unit):
+            unit = "" if rule.role == rules.TIME else rule.unit
+            table.lanes[block] = replace(table.lanes[block], names=names, unit=unit)
 
     def _shift(self, rule: ArrayRule) -> int:
         """Return how many rows after the observation of a timestep what follows it is stored."""

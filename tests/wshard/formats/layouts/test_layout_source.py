@@ -203,6 +203,21 @@ def test_numbers_that_stand_for_no_value_are_missing(tmp_path: Path) -> None:
         assert np.isnan(source.lane("", "signal/q")[2, 1])
 
 
+@pytest.mark.parametrize("names", ['["x", "y", "z"]', '"@joints"', '"labels"'])
+def test_channels_have_the_names_that_the_layout_or_the_data_state(tmp_path: Path, names: str) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["joints"], file["labels"] = ["x", "y", "z"], ["x", "y", "z"]
+        for name, values in _rows(6, 0).items():
+            file[name] = values
+    (tmp_path / "own.toml").write_text(
+        'layout = 1\ncontainer = "hdf5"\n[arrays]\nu = "action"\nlabels = "skip"\n'
+        f'q = {{is = "observation", unit = "rad", names = {names}}}\n'
+    )
+    with LayoutSource(tmp_path / "a.h5", layout_reference(tmp_path / "own.toml")) as source:
+        lane = source.info("").lanes["signal/q"]
+    assert (lane.names, lane.unit) == (("x", "y", "z"), "rad")
+
+
 def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **_rows(6, 0), infos=np.array([{"a": 1}] * 6, object))
     with LayoutSource(tmp_path / "a.npz", _described(tmp_path, 'container = "npz"\n')) as source:
