@@ -40,7 +40,7 @@ def choose_decoder(topic: Topic, first: bytes) -> Callable[[bytes], dict[str, An
     if topic.encoding == "protobuf" and topic.schema_encoding == "protobuf":
         return _protobuf_decoder(topic)
     if topic.encoding == "ros1" and topic.schema_encoding == "ros1msg":
-        return RosMessages(topic.type, topic.schema.decode(), ros1=True).decode
+        return RosMessages(topic.type, topic.schema.decode(errors="replace"), ros1=True).decode
     if topic.encoding == "cdr" and topic.schema_encoding in _ROS2_ENCODINGS:
         return _cdr_decoder(topic, first)
     raise UnsupportedFormatError(
@@ -54,10 +54,10 @@ def _cdr_decoder(topic: Topic, first: bytes) -> Callable[[bytes], dict[str, Any]
     problem: FormatError | None = None
     if topic.schema:
         try:
-            messages = RosMessages(topic.type, topic.schema.decode(), ros1=False)
+            messages = RosMessages(topic.type, topic.schema.decode(errors="replace"), ros1=False)
             messages.decode(first)
-        except (FormatError, UnicodeDecodeError) as error:
-            problem = error if isinstance(error, FormatError) else FormatError(str(error))
+        except FormatError as error:
+            problem = error
         else:
             return messages.decode
     text = _define_standard_type(topic.type, topic.distribution)
@@ -116,24 +116,30 @@ def _protobuf_decoder(topic: Topic) -> Callable[[bytes], dict[str, Any]]:
 
 
 def _plain_protobuf(message: Any, depth: int) -> dict[str, Any]:
-    """Return the fields of a message; left out are maps, lists of bytes, and fields that were not set."""
-    found: dict[str, Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if hasattr(value, "items") or (field.has_presence and not message.HasField(field.name)):
-            continue
-        if field.cpp_type == _STRUCT_TYPE:
-            if depth < _MAX_DEPTH:
-                items = [_struct(item, depth) for item in (value if field.is_repeated else [value])]
-                found[field.name] = items if field.is_repeated else items[0]
-        elif field.cpp_type != _TEXT_TYPE:
-            numbers = np.array(value, _PROTOBUF_DTYPES[field.cpp_type])
-            found[field.name] = numbers if field.is_repeated else numbers[()]
-        elif not field.is_repeated:
-            found[field.name] = value
-        elif field.type != _BYTES_TYPE:
-            found[field.name] = list(value)
-    return found
+    """Return the fields of a message but those that were not set."""
+    if depth > _MAX_DEPTH:
+        return {}
+    return {
+        field.name: _plain_field(field, getattr(message, field.name), depth)
+        for field in message.DESCRIPTOR.fields
+        if not field.has_presence or message.HasField(field.name)
+    }
+
+
+def _plain_field(field: Any, value: Any, depth: int) -> Any:
+    """Return the value of a field: of a map, values by key; of a list of bytes, all of them in one."""
+    if field.is_repeated and hasattr(value, "items"):
+        kind = field.message_type.fields_by_name["value"]
+        return {str(key): _plain_field(kind, item, depth) for key, item in value.items()}
+    if field.cpp_type == _STRUCT_TYPE:
+        items = [_struct(item, depth) for item in (value if field.is_repeated else [value])]
+        return items if field.is_repeated else items[0]
+    if field.cpp_type != _TEXT_TYPE:
+        numbers = np.array(value, _PROTOBUF_DTYPES[field.cpp_type])
+        return numbers if field.is_repeated else numbers[()]
+    if not field.is_repeated:
+        return value
+    return b"".join(value) if field.type == _BYTES_TYPE else list(value)
 
 
 def _struct(message: Any, depth: int) -> Any:

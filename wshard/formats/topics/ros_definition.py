@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 STAMPS: Final = frozenset({"builtin_interfaces/Time", "builtin_interfaces/Duration", "time", "duration"})
 """Types that count seconds and nanoseconds."""
 
+HEADER: Final = "std_msgs/Header"
+
 TEXTS: Final = frozenset({"string", "wstring"})
 
 _NUMBERS: Final = {
@@ -94,7 +96,7 @@ def _type_of(kind: str, owner: str, *, ros1: bool) -> tuple[str, np.dtype[Any] |
         return kind, None
     if "/" in kind:
         return short_name(kind), None
-    return ("std_msgs/Header" if kind == "Header" else f"{owner.split('/', maxsplit=1)[0]}/{kind}"), None
+    return (HEADER if kind == "Header" else f"{owner.split('/', maxsplit=1)[0]}/{kind}"), None
 
 
 def _check(name: str, found: Mapping[str, tuple[RosField, ...]], depth: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from wshard.errors import FormatError
-from wshard.formats.topics.ros_definition import STAMPS, TEXTS, read_definitions
+from wshard.formats.topics.ros_definition import HEADER, STAMPS, TEXTS, read_definitions
 from wshard.formats.topics.values import Stamp
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ class _PlainReader:
         fields = self._types[name]
         if not fields and self.needs_member:
             self.offset += 1
-        return {field.name: self._read_field(field) for field in fields}
+        values = {field.name: self._read_field(field) for field in fields}
+        if name == HEADER:
+            values.pop("seq", None)  # of ROS 1: it counts the messages of the writer
+        return values
 
     def _read_field(self, field: RosField) -> Any:
         if not field.is_list:

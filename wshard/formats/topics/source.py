@@ -54,6 +54,8 @@ MEANING: Final = (
     ("metadata records of MCAP, custom_data of a bag", "metadata, by their name; a key task in them, metadata task"),
     ("rate", "by the median step of the clock; rewards, ends and success are not stated"),
     ("fields whose size changes, bytes, topics that cannot be decoded", "left out; metadata left_out says why"),
+    ("float that some messages lack", "NaN there"),
+    ("seq in a header of ROS 1, which counts messages", "left out"),
 )
 
 

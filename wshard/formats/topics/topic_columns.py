@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ import numpy as np
 from wshard.formats.topics.values import Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from wshard.core.types import Array
 
@@ -18,6 +19,8 @@ _MAX_TEXTS: Final = 1024
 _LONGEST_TEXT: Final = 4096
 _MAX_NUMBERS: Final = 4096  # of a field in a message: point clouds have more
 _NAMES: Final = ("name", "names")
+_MAX_FILLED: Final = 1 << 24  # numbers of a field that messages lack
+_PACKED_KINDS: Final = (np.ndarray, Stamp)
 _PACKED: Final = 1024  # values of a field that are packed into an array at once
 
 
@@ -47,36 +50,50 @@ class TopicColumns:
 class _Column:
     """The values of one path, packed as they come."""
 
-    def __init__(self, start: int) -> None:
-        self.start = start
+    def __init__(self) -> None:
         self.count = 0
         self.packed: list[Array] = []
         self.values: list[Any] = []
         self.problem = ""
         self.kind: type = object
+        self.scalar: type | None = None
+        self.gaps: list[tuple[int, int]] = []  # in front of which value, and how many messages lack one there
+        self.rows = 0
 
-    def add(self, value: Any) -> None:
-        self.count += 1
+    def add(self, value: Any, row: int) -> None:
+        if row > self.rows:
+            self._go_to(row)
+        self.count, self.rows = self.count + 1, row + 1
         if self.problem:
             return
-        kind = type(value) if isinstance(value, (str, bytes, tuple, Stamp)) else np.ndarray
-        if self.count == 1:
-            self.kind, self.shape = kind, np.shape(value)
-        if kind is not self.kind:
-            self.problem = "its kind changes"
-        elif kind is bytes:
-            self.problem = "bytes"
-        elif kind is np.ndarray and np.size(value) > _MAX_NUMBERS:
-            self.problem = f"{np.size(value)} numbers a message, more than {_MAX_NUMBERS}"
-        elif kind is np.ndarray and np.shape(value) != self.shape:
-            self.problem = f"its shape changes from {list(self.shape)} to {list(np.shape(value))}"
-        elif kind is str and len(value) > _LONGEST_TEXT:
-            self.problem = f"a text of {len(value)} characters"
+        if type(value) is not self.scalar:
+            self.problem = self._find_problem(value)
         self.values.append(value)
-        if kind in (np.ndarray, Stamp) and len(self.values) >= _PACKED:
+        if self.kind in _PACKED_KINDS and len(self.values) >= _PACKED:
             self._pack()
         if self.problem:
             self.values, self.packed = [], []
+
+    def _find_problem(self, value: Any) -> str:
+        kind = type(value) if isinstance(value, (str, bytes, tuple, Stamp)) else np.ndarray
+        if self.count == 1:
+            self.kind, self.shape = kind, np.shape(value)
+            self.scalar = type(value) if isinstance(value, (np.generic, Stamp)) else None
+        if kind is not self.kind:
+            return "its kind changes"
+        if kind is bytes:
+            return "bytes"
+        if kind is np.ndarray and np.size(value) > _MAX_NUMBERS:
+            return f"{np.size(value)} numbers a message, more than {_MAX_NUMBERS}"
+        if kind is np.ndarray and np.shape(value) != self.shape:
+            return f"its shape changes from {list(self.shape)} to {list(np.shape(value))}"
+        if kind is str and len(value) > _LONGEST_TEXT:
+            return f"a text of {len(value)} characters"
+        return ""
+
+    def _go_to(self, row: int) -> None:
+        if row > self.rows:
+            self.gaps.append((self.count, row - self.rows))
 
     def _pack(self) -> None:
         if self.values:
@@ -87,34 +104,44 @@ class _Column:
         self._pack()
         return np.concatenate(self.packed)
 
-
-def make_columns(messages: Iterable[dict[str, Any]]) -> TopicColumns:
-    """Return the columns of messages, one a row; a field that some messages lack is NaN there if it is of floats."""
-    columns: dict[str, _Column] = {}
-    for count, message in enumerate(messages, 1):
-        for path, value in message.items():
-            columns.setdefault(path, _Column(count - 1)).add(value)
-        for path, column in columns.items():
-            if column.count + column.start < count and not column.problem and path not in message:
-                _fill(column)
-    found = TopicColumns()
-    for path, column in columns.items():
-        if column.start and not column.problem:
-            column.problem = f"the first {column.start} messages lack it"
-        if column.problem:
-            found.left_out[path] = column.problem
+    def fill(self, rows: int) -> None:
+        """Let NaN stand for the values that messages lack, of which there are `rows`, if it is of floats."""
+        self._go_to(rows)
+        if not self.gaps or self.problem:
+            return
+        array = self.array() if self.kind is np.ndarray else np.zeros(0, int)
+        if array.dtype.kind != "f" or (rows - self.count) * math.prod(self.shape) > _MAX_FILLED:
+            self.problem = "some messages lack it"
         else:
-            _place(found, path, column)
-    return found
+            places, counts = np.transpose(self.gaps)
+            self.packed = [np.insert(array, np.repeat(places, counts), np.nan, axis=0)]
 
 
-def _fill(column: _Column) -> None:
-    """Stand in for a value that a message lacks."""
-    last = column.values[-1] if column.values else column.packed[-1][-1]
-    if column.kind is np.ndarray and np.asarray(last).dtype.kind == "f":
-        column.add(np.full_like(last, np.nan))
-    else:
-        column.problem = "some messages lack it"
+class ColumnsBuilder:
+    """Makes the columns of messages, one a row; a field of floats that some messages lack is NaN there."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Column] = {}
+        self._rows = 0
+
+    def add(self, message: Mapping[str, Any]) -> None:
+        """Add a message, flat."""
+        for path, value in message.items():
+            if (column := self._columns.get(path)) is None:
+                column = self._columns[path] = _Column()
+            column.add(value, self._rows)
+        self._rows += 1
+
+    def finish(self) -> TopicColumns:
+        """Return the columns."""
+        found = TopicColumns()
+        for path, column in self._columns.items():
+            column.fill(self._rows)
+            if column.problem:
+                found.left_out[path] = column.problem
+            else:
+                _place(found, path, column)
+        return found
 
 
 def _place(ref: TopicColumns, path: str, column: _Column) -> None:

@@ -21,7 +21,7 @@ from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
 from wshard.formats.topics.clock import CAMERA, NUMBERS, TEXTS, choose_clock, named_clock
 from wshard.formats.topics.decoders import choose_decoder
 from wshard.formats.topics.images import encoded_image, holds_encoded_images, holds_raw_images, raw_image
-from wshard.formats.topics.topic_columns import TopicColumns, make_columns
+from wshard.formats.topics.topic_columns import ColumnsBuilder, TopicColumns
 from wshard.formats.topics.values import flatten_message
 
 if TYPE_CHECKING:
@@ -115,12 +115,17 @@ class TopicEpisode:
 
     @cached_property
     def _columns(self) -> dict[str, TopicColumns]:
-        found = {}
-        for topic in self._decoders:
-            if topic not in self._cameras and topic not in self._left_out:
-                numbers = self._pick(topic)[0].tolist()
-                found[topic] = make_columns(flatten_message(self._decode(topic, number)) for number in numbers)
-        return found
+        """The columns of topics of numbers and texts, made in the order of recording: each chunk is expanded once."""
+        topics = [name for name in self._decoders if name not in self._cameras and name not in self._left_out]
+        builders = [ColumnsBuilder() for _ in topics]
+        picked = [self._pick(name)[0] for name in topics]
+        none = np.zeros(0, np.int64)
+        stamps = [self._stamps[name][numbers] for name, numbers in zip(topics, picked, strict=True)]
+        order = np.argsort(np.concatenate([none, *stamps]), kind="stable")
+        owners = np.repeat(np.arange(len(topics)), [len(numbers) for numbers in picked])[order]
+        for owner, number in zip(owners.tolist(), np.concatenate([none, *picked])[order].tolist(), strict=True):
+            builders[owner].add(flatten_message(self._decode(topics[owner], number)))
+        return {name: builder.finish() for name, builder in zip(topics, builders, strict=True)}
 
     # ---- lanes -------------------------------------------------------------------------------------------------------
 

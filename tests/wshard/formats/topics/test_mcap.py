@@ -6,9 +6,11 @@ import json
 import pickle
 import struct
 
+import mcap_protobuf.writer
 import numpy as np
 import pytest
 import zstandard
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2
 from mcap.reader import make_reader
 from mcap.writer import Writer
 from topic_logs import (
@@ -201,6 +203,69 @@ def test_fields_that_fit_no_lane_are_named(tmp_path):
     with open_episode(path) as episode:
         assert set(episode.metadata["left_out"]) == {"m/cloud", "m/points"}
         assert np.array_equal(episode.lane("m/x"), [1.5, 1.5, np.nan, 1.5], equal_nan=True)
+
+
+def test_floats_that_messages_lack_are_nan_at_any_place(tmp_path):
+    lacking = [{"x": [1.5, n]} if n in (2, 3, 5) else {"n": n, "y": 0.5} for n in range(7)]
+    path = write_encoded(tmp_path / "a.mcap", json_rows("/m", lacking, 10), {"/m": ("", "", b"", "json")})
+    with open_episode(path) as episode:
+        expected = [one.get("x", [np.nan, np.nan]) for one in lacking]
+        assert np.array_equal(episode.lane("m/x"), expected, equal_nan=True)
+        assert np.array_equal(episode.lane("m/y"), [one.get("y", np.nan) for one in lacking], equal_nan=True)
+        assert episode.metadata["left_out"] == {"m/n": "some messages lack it"}
+
+
+def test_maps_structs_and_bytes_of_protobuf_are_lanes_or_stated(tmp_path):
+    kinds = descriptor_pb2.FieldDescriptorProto
+    structs = struct_pb2.DESCRIPTOR.name
+    file = descriptor_pb2.FileDescriptorProto(name="m.proto", package="m", syntax="proto3", dependency=[structs])
+    message = file.message_type.add(name="M")
+    entry = message.nested_type.add(name="GainsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=kinds.TYPE_DOUBLE, label=kinds.LABEL_OPTIONAL)
+    repeated = {"type": kinds.TYPE_MESSAGE, "label": kinds.LABEL_REPEATED}
+    message.field.add(name="gains", number=1, type_name=".m.M.GainsEntry", **repeated)
+    message.field.add(name="raw", number=2, type=kinds.TYPE_BYTES, label=kinds.LABEL_REPEATED)
+    single = {"type": kinds.TYPE_MESSAGE, "label": kinds.LABEL_OPTIONAL}
+    message.field.add(name="about", number=3, type_name=".google.protobuf.Struct", **single)
+    pool = descriptor_pool.Default()
+    pool.Add(file)
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("m.M"))
+    with (tmp_path / "a.mcap").open("wb") as target:
+        writer = mcap_protobuf.writer.Writer(target)
+        for number in range(3):
+            one = made(gains={"p": number, "i": 2}, raw=[b"a"])
+            one.about.update({"mass": number / 2})
+            writer.write_message("/m", one, log_time=START + number)
+        writer.finish()
+    with open_episode(tmp_path / "a.mcap") as episode:
+        assert episode.lane("m/gains/p").tolist() == [0, 1, 2]
+        assert episode.lane("m/gains/i").tolist() == [2, 2, 2]
+        assert episode.lane("m/about/fields/mass/number_value").tolist() == [0, 0.5, 1]
+        assert episode.metadata["left_out"] == {"m/raw": "bytes"}
+
+
+def test_topics_of_any_name_are_lanes(tmp_path):
+    names = [
+        "/a b/\N{GREEK SMALL LETTER ALPHA}",
+        "/a/../b",
+        "..",
+        "/x#1",
+        "/x%20",
+        "a//b",
+        "/back\\slash",
+        "",
+        "/signal/z",
+    ]
+    rows = [row for n, name in enumerate(names) for row in json_rows(name, [{"v": n + 0.5 * k} for k in range(3)], 10)]
+    path = write_encoded(tmp_path / "a.mcap", rows, dict.fromkeys(names, ("", "", b"", "json")))
+    with open_episode(path) as episode:
+        save_wshard(episode.load(), tmp_path / "a.wshard")
+    with open_episode(tmp_path / "a.wshard") as episode:
+        for number, name in enumerate(names):
+            found = episode.lane(f"signal/{name.strip('/') or 'topic'}/v")
+            assert found.tolist() == [number + 0.5 * k for k in range(3)]
 
 
 def test_topics_that_nothing_decodes_are_left_out_and_stated(tmp_path):

@@ -60,6 +60,7 @@ def test_values_clock_and_frames_are_those_that_another_reader_finds(tmp_path, c
         assert episode.metadata["task"] == "pick up the cube"
         assert episode.metadata["topics"]["/joint_states"] == {"type": "sensor_msgs/JointState", "messages": 100}
         assert "unfinished" not in episode.metadata
+        assert not any(name.endswith("seq") for name in episode)
 
 
 def test_times_after_2038_and_messages_out_of_order_are_read(tmp_path):
@@ -229,16 +230,22 @@ def connection(data):
     return record(7, data, {"conn": U32.pack(0), "topic": b"/x"})
 
 
-CONNECTION = connection(
-    field(b"topic", b"/x")
-    + field(b"type", b"std_msgs/Float64")
-    + field(b"md5sum", b"0")
-    + field(b"message_definition", b"float64 data")
-)
+def floats(definition):
+    named = field(b"topic", b"/x") + field(b"type", b"std_msgs/Float64") + field(b"md5sum", b"0")
+    return connection(named + field(b"message_definition", definition))
+
+
+CONNECTION = floats(b"float64 data")
 
 
 def message(number, conn=0):
     return record(2, struct.pack("<d", number), {"conn": U32.pack(conn), "time": struct.pack("<II", 5, number)})
+
+
+def test_definitions_with_comments_in_latin_1_are_read(tmp_path):
+    (tmp_path / "a.bag").write_bytes(bag([floats(b"float64 data # \xb0C"), message(3)]))
+    with open_episode(tmp_path / "a.bag") as episode:
+        assert episode.lane("x/data").tolist() == [3]
 
 
 def test_a_bag_after_the_published_layout_is_read(tmp_path):
