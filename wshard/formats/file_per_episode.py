@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from wshard.core.chunks.manifest import safe_name
+from wshard.core.container.atomic_write import publish
 from wshard.core.episode.info import EpisodeInfo
 from wshard.core.episode.protocol import Fingerprint
 from wshard.core.files.exchange import stamp_owned
@@ -146,10 +147,19 @@ class FilesSink(DraftSink):
     def _save(self, ep: Episode, location: PathOrFile) -> None:
         """Write an episode as a file."""
 
+    def _save_new(self, ep: Episode, path: Path) -> None:
+        """Write an episode as a file of a folder; raises FileExistsError for a path in use."""
+        with publish(path, unused=True) as file:
+            self._save(ep, file)
+
     def _add(self, ep: Episode, draft: Path) -> str:
         if self._folder is not None:
             path = draft / f"{safe_name(ep.id)}{self.suffix}"
-            self._save(ep, path)
+            try:
+                self._save_new(ep, path)
+            except FileExistsError:  # since has() said that it is free
+                reason = "expected no episode there yet, found that another writer has added it"
+                raise EpisodeError(f"{self._where}: {ep.id!r}: {reason}") from None
             return self._key(path)
         if self._changed:
             raise EpisodeError(f"{self._where}: expected one episode for one file; give a folder to write several")

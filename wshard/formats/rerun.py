@@ -43,9 +43,12 @@ class RerunSink(FilesSink):
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
 
+    def _save_new(self, ep: Episode, path: Path) -> None:
+        self._save(ep, path)
+
     def _save(self, ep: Episode, location: Any) -> None:
         rr = import_library("rerun", "rerun")
-        draft = Draft(location, "overwrite", folder=False, owned=[""])
+        draft = Draft(location, "overwrite" if self._folder is None else "error", folder=False, owned=[""])
         try:
             _write_recording(rr, ep, draft.path)
             draft.publish()

@@ -64,8 +64,8 @@ def check_folder_of(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file to write, which appears at `path` atomically.
+def publish(path: str | os.PathLike[str], *, unused: bool = False) -> Iterator[IO[bytes]]:
+    """Yield a file to write, which appears at `path` atomically; unused: raise FileExistsError if another is there.
 
     It is written under a temporary name in the same folder, flushed to disk, then renamed. On any error the temporary
     file is removed and an earlier file at `path` is unchanged; remove_left_behind removes the files of killed
@@ -79,7 +79,7 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(final)
+        (_put_new if unused else os.replace)(temporary, final)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         name_place(error, final)
@@ -88,6 +88,35 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if lock is not None:
             os.close(lock)
     sync_folder(final.parent)
+
+
+def _put_new(temporary: Path, final: Path) -> None:
+    """Rename a file, unless another one has the name: of two writers, one wins."""
+    try:
+        os.link(temporary, final)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links
+        if final.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(final)) from None
+        temporary.replace(final)
+    else:
+        temporary.unlink()
+
+
+@contextlib.contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Let other processes that hold the folder wait."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def name_place(error: BaseException, place: object) -> None:

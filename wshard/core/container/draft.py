@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from wshard.core.container.atomic_write import check_folder_of, lock_descriptor, sync_folder
+from wshard.core.container.atomic_write import check_folder_of, hold_folder, lock_descriptor, sync_folder
 from wshard.core.files.exchange import check_unchanged, exchange_folders, finish_exchange, link_files, stamp_owned
 from wshard.errors import FormatError
 
@@ -107,15 +107,16 @@ def put_in_place(
     Raises RecordingStateError if a file with a stamp has changed.
     """
     _flush(path)
-    if unused:
-        _check_unused(target)
-    check_unchanged(target, stamps)
-    if path.is_dir() and target.exists():
-        exchange_folders(path, target, stamps, aside_of(lock.draft), lock.note)
-    else:
-        if target.exists():
-            shutil.copymode(target, path)
-        path.replace(target)
+    with hold_folder(target.parent):  # of two writers, the later one sees what the other did
+        if unused:
+            _check_unused(target)
+        check_unchanged(target, stamps)
+        if path.is_dir() and target.exists():
+            exchange_folders(path, target, stamps, aside_of(lock.draft), lock.note)
+        else:
+            if target.exists():
+                shutil.copymode(target, path)
+            path.replace(target)
     sync_folder(target.parent)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from wshard import FormatError
 from wshard.core.container.draft import Draft
+from wshard.errors import RecordingStateError
 
 
 def _tree(folder):
@@ -88,6 +91,35 @@ def test_what_appears_while_a_draft_is_flushed_stays_in_mode_error(tmp_path, mon
         draft.publish()
     draft.discard()
     assert _tree(tmp_path) == {"data": "theirs"}
+
+
+def test_of_writers_that_publish_at_one_moment_one_wins(tmp_path):
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / "rows").write_text("old")
+    for round_ in range(5):
+        names = [path.name for path in target.iterdir()]
+        drafts = [Draft(target, "overwrite", folder=True, owned=names) for _ in range(4)]
+        for number, draft in enumerate(drafts):
+            (draft.path / "rows").write_text(f"{round_} {number}")
+            (draft.path / f"more {number}").touch()
+        together = threading.Barrier(len(drafts))
+
+        def publish(draft, together=together):
+            together.wait()
+            try:
+                draft.publish()
+            except RecordingStateError:
+                draft.discard()
+                return False
+            return True
+
+        with ThreadPoolExecutor(len(drafts)) as pool:
+            won = list(pool.map(publish, drafts))
+        assert sum(won) == 1
+        assert (target / "rows").read_text() == f"{round_} {won.index(True)}"
+        assert sorted(path.name for path in target.iterdir()) == [f"more {won.index(True)}", "rows"]
+        assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 
 def test_wrong_modes_and_targets_are_refused(tmp_path):
