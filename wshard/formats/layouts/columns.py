@@ -144,6 +144,16 @@ def of_batch(column: RowArray, episode: int, axis: int, length: int) -> RowArray
     return rows_of(whole, 0, min(length, steps))
 
 
+def turned(column: RowArray) -> RowArray:
+    """Return an array [values, rows, ...] as [rows, values, ...]."""
+    values, count, *rest = column.shape
+
+    def read(first: int, last: int) -> Array:
+        return np.swapaxes(np.asarray(column[:, first:last]), 0, 1)
+
+    return RowView((count, values, *rest), column.dtype, read)
+
+
 def stacked(columns: list[RowArray], where: str) -> RowArray:
     """Return columns [rows] as one [rows, columns]."""
     count, dtypes = columns[0].shape[0], [column.dtype for column in columns]

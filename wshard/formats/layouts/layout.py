@@ -96,10 +96,10 @@ class ArrayRule:
     """What the arrays of a path are.
 
     role: one of ROLES. name: that of the lane, which takes the place of the path; a "*" in it stands for what the last
-    "*" of the path does. unit: free text, of times one of
-    UNITS. names: of the channels, or the path of the attribute or array that has them. missing: numbers that stand for
-    no value, read as NaN. first: the row of the first timestep. extra: rows more than timesteps that each episode has.
-    files: the texts are paths of image files, relative to the folder of the episode's file.
+    "*" of the path does. unit: free text, of times one of UNITS. names: of the channels, or the path of the attribute
+    or array that has them. missing: numbers that stand for no value, read as NaN. axis: that of the timesteps, 0 or 1.
+    first: the row of the first timestep. extra: rows more than timesteps that each episode has. files: the texts are
+    paths of image files, relative to the folder of the episode's file.
     """
 
     pattern: str
@@ -110,6 +110,7 @@ class ArrayRule:
     missing: tuple[float, ...] = ()
     first: int = 0
     extra: int = 0
+    axis: int = 0
     files: bool = False
 
 
@@ -129,9 +130,9 @@ class EpisodeLayout:
     episode's metadata, {episode} its key, {file} the name of its file without suffix, {folder} and {folder2} the names
     of the folders that hold the file.
 
-    rate: timesteps per second,
-    or the array or attribute that says so. previous: actions led to the observation of the same row. constants:
-    metadata of all episodes. required: arrays that every episode must have.
+    rate: timesteps per second, or the array or attribute that says so, "1/NAME" for one of seconds per timestep.
+    previous: actions led to the observation of the same row. constants: metadata of all episodes. required: arrays that
+    every episode must have.
     """
 
     name: str

@@ -35,7 +35,7 @@ _TOP: Final = frozenset(
 _EPISODES: Final = frozenset({"by", "array", "arrays", "group", "steps", "axis", "final", "horizon"})
 _MATCH: Final = frozenset({"arrays", "without", "suffixes"})
 _DETAILS: Final = frozenset({"file", "row"})
-_ARRAY: Final = frozenset({"is", "unit", "names", "missing", "first", "extra", "files"})
+_ARRAY: Final = frozenset({"is", "unit", "names", "missing", "first", "extra", "axis", "files"})
 _ALIGNMENTS: Final = {"next": False, "previous": True}
 
 _Value = TypeVar("_Value")
@@ -197,6 +197,8 @@ def _rule(path: str, value: Any, where: str) -> ArrayRule:
         raise LayoutError(f"{at}: unit: expected one of {', '.join(UNITS)}, found {shown(unit)}")
     if not isinstance(missing, list) or not all(type(one) in (int, float) for one in missing):
         raise LayoutError(f"{at}: missing: expected a list of numbers, found {shown(missing)}")
+    if (axis := table.get("axis", int, 0)) not in (0, 1):
+        raise LayoutError(f"{at}: axis: expected 0 or 1, found {axis}")
     return ArrayRule(
         path,
         role,
@@ -206,6 +208,7 @@ def _rule(path: str, value: Any, where: str) -> ArrayRule:
         missing=tuple(map(float, missing)),
         first=table.get("first", int, 0),
         extra=table.get("extra", int, 0),
+        axis=axis,
         files=table.get("files", bool, False),
     )
 

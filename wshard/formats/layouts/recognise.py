@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_NAMES: Final = 512  # of one group
 _MAX_DEPTH: Final = 4
+_MAX_PATHS: Final = 4096  # of a file
 _MAX_SIZE: Final = 1 << 26  # bytes of a text that is read to recognise it
 
 
@@ -82,7 +83,7 @@ def _in_hdf5(look: LocationLook) -> frozenset[str]:
         return frozenset()
     try:
         with translate_errors(str(look.place)), open_hdf5(look.place) as file:
-            return frozenset(_below(file, "", 0))
+            return frozenset(islice(_below(file, "", 0), _MAX_PATHS))
     except (WShardError, OSError):
         return frozenset()
 

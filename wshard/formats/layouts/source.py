@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,7 +29,7 @@ from wshard.formats.layouts.cameras import (
     read_details,
     why_empty,
 )
-from wshard.formats.layouts.columns import nanoseconds, stacked, without_sentinels
+from wshard.formats.layouts.columns import nanoseconds, stacked, turned, without_sentinels
 from wshard.formats.layouts.containers import open_container
 from wshard.formats.layouts.episode_arrays import (
     MUST_FIT,
@@ -223,9 +224,10 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
     def _clock(self, table: LaneTable, times: RowArray | None, file: ArrayFile) -> TimebaseSpec | None:
         rate = self.layout.rate
         if isinstance(rate, str):
-            name = rate.removeprefix("@")
-            value = table.metadata.get(name)
-            rate = usable_rate(value[0] if isinstance(value, list) and value else value)
+            pattern = rate.removeprefix("1/").removeprefix("@")
+            value = next((table.metadata[name] for name in table.metadata if fnmatchcase(name, pattern)), None)
+            stated = usable_rate(value[0] if isinstance(value, list) and value else value)
+            rate = 1 / stated if stated and rate.startswith("1/") else stated
         if rate is None and times is not None and table.length > 1:
             steps = np.diff(np.asarray(times[0 : min(table.length, _CLOCK_ROWS)]).astype(np.int64))
             step = float(np.median(steps))
@@ -278,6 +280,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
                     raise
                 views[path] = rule, None
                 continue
+            if rule.axis and len(column.shape) > 1:
+                column = turned(column)
             if rule.files:
                 column = listed_images(column, ref.file, f"{where}: {path!r}")
             is_time = rule.role == rules.TIME and column.shape

@@ -271,5 +271,5 @@ def _flatten(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
         names: Mapping[str, None] = dict.fromkeys(name for one in value for name in one)
         for name in names:
             yield from _flatten([one.get(name) for one in value], f"{prefix}{name}", depth + 1)
-    else:
-        yield path, value
+    elif not isinstance(value, list) or not value or any(one is not None for one in value):
+        yield path, value  # without the members that all objects of a list lack
