@@ -74,9 +74,9 @@ class FolderDataset(SourceDataset):
         if name is not None and path is None and cache_dir is not None:
             direct = Path(cache_dir, name)  # unlike for the other readers, in the folder itself
             folder = str(direct) if direct.exists() or not Path(folder).exists() else folder
-        source = open_source(folder, self._format)
+        self.path = Path(folder)
         super().__init__(
-            [source],
+            [open_source(folder, self._format)],
             frameskip,
             num_steps,
             transform,

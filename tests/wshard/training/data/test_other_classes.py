@@ -38,11 +38,11 @@ MEMBERS = {  # those of the original, beside the parameters in test_contract
     "Dataset": "column_names episode_column_names get_episode_data load_chunk load_episode get_col_data get_dim "
     "get_row_data lengths offsets frameskip num_steps transform span clip_indices",
     "HDF5Dataset": "h5_path merge_col",
-    "FolderDataset": "folder_keys",
+    "FolderDataset": "folder_keys path",
     "LanceDataset": "table_name image_columns merge_col",
     "MergeDataset": "datasets",
     "ConcatDataset": "datasets",
-    "GoalDataset": "dataset episode_lengths goal_probabilities gamma goal_keys current_goal_offset",
+    "GoalDataset": "dataset episode_lengths episode_offsets goal_probabilities gamma goal_keys current_goal_offset",
     "ReplayBuffer": "num_episodes num_steps_stored num_valid_ends write_episode write_episodes episodes sample dump "
     "clear max_steps history_len sampler key_filter __enter__ __exit__",
     "ZScoreScaler": "fit transform inverse_transform fit_transform __call__ mean std eps",

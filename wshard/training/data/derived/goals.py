@@ -89,6 +89,11 @@ class GoalDataset(DerivedDataset):
         return self.lengths
 
     @property
+    def episode_offsets(self) -> NDArray[np.int64]:
+        """The number of timesteps before each episode."""
+        return self.offsets
+
+    @property
     def column_names(self) -> list[str]:
         """The names of the columns of an item, those of the goals at the end."""
         return [*self.dataset.column_names, *self.goal_keys.values()]
