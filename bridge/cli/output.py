@@ -24,16 +24,16 @@ def print_files(what: str, failures: Sequence[tuple[str, str]]) -> None:
     groups: dict[str, list[str]] = {}
     for path, message in failures:
         groups.setdefault(message, []).append(printable(shorten(path)))
-    lines = [(message, names) for message, paths in groups.items() for names in _lines_of(paths)]
+    lines = [
+        (message, names)
+        for message, paths in groups.items()
+        for names in ([paths] if len(paths) > _NAMED else [[path] for path in paths])
+    ]
     for message, names in lines[:_PRINTED]:
         more = f" and {len(names) - _NAMED} more (--json lists all)" if len(names) > _NAMED else ""
         typer.echo(f"{what}: {', '.join(names[:_NAMED])}{more}: {printable(message)}", err=True)
     if left := sum(len(names) for _, names in lines[_PRINTED:]):
         typer.echo(f"{what}: {left} more (--json lists all)", err=True)
-
-
-def _lines_of(paths: list[str]) -> list[list[str]]:
-    return [paths] if len(paths) > _NAMED else [[path] for path in paths]
 
 
 def print_lines(lines: Iterable[str]) -> None:

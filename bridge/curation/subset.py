@@ -43,7 +43,7 @@ def select_k_center(vectors: Vectors, count: int) -> Subset:
         best[chosen] = np.inf
         rows.append(chosen)
         chosen = int(np.argmin(best))
-        reached.append(_distance(min(float(best[chosen]), 1.0)))
+        reached.append(float(np.sqrt(max(0.0, 2 - 2 * min(float(best[chosen]), 1.0)))))  # of unit vectors
     return Subset(np.array(rows, np.int64), np.array(reached))
 
 
@@ -95,7 +95,3 @@ def _gains(vectors: Vectors, best: Vectors, rows: list[int]) -> Floats:
         cosines = vectors[part] @ selected
         gains += np.maximum(cosines - best[part, None], 0.0).sum(axis=0, dtype=np.float64)
     return gains
-
-
-def _distance(cosine: float) -> float:
-    return float(np.sqrt(max(0.0, 2 - 2 * cosine)))

@@ -116,16 +116,12 @@ def sql(
     """Run a read-only SQL query on the catalog database."""
     with open_catalog(archive) as catalog:
         answer = catalog.query.sql(statement, seconds=seconds, limit=limit)
-    rows = [[_cell(value) for value in row] for row in answer.rows]
+    rows = [[f"<{len(one)} bytes>" if isinstance(one, bytes) else one for one in row] for row in answer.rows]
     if as_json:
         print_items(rows, columns=answer.columns, more=answer.more)
         return
     print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
     typer.echo(f"{plural(len(rows), 'row')}{' (more available: --limit)' if answer.more else ''}")
-
-
-def _cell(value: Any) -> Any:
-    return f"<{len(value)} bytes>" if isinstance(value, bytes) else value
 
 
 def _value(value: Any) -> str:

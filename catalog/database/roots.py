@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sqlalchemy import Connection, insert, literal, select
+from sqlalchemy import Connection, insert, select
 
-from catalog.database.schema import episode, root
+from catalog.database.schema import root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,14 +74,6 @@ def load_roots(connection: Connection) -> Roots:
     for root_id, place, inside in connection.execute(_ROOTS):
         roots.add(absolute(base, place, inside=inside), root_id)
     return roots
-
-
-def used_roots(connection: Connection) -> list[str]:
-    """Return the absolute folders of the roots that have episodes, sorted."""
-    base = base_of(connection)
-    is_used = select(literal(1)).where(episode.c.root_id == root.c.id).correlate(root).exists()
-    rows = connection.execute(select(root.c.place, root.c.inside).where(is_used))
-    return sorted({absolute(base, place, inside=inside) for place, inside in rows})
 
 
 def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import select
+from sqlalchemy import literal, select
 
 from catalog.database import roots as places
 from catalog.database.engine import absolute_path, one_of
-from catalog.database.schema import episode
+from catalog.database.schema import episode, root
 from catalog.episode_record import check_path
 from catalog.episodes import assets, reconcile, register
 from catalog.query import pages
@@ -55,7 +55,10 @@ class Episodes:
     def roots(self) -> list[str]:
         """Return the absolute folders that episodes are stored relative to, without nested ones."""
         with self._session.read() as connection:
-            folders = places.used_roots(connection)
+            is_used = select(literal(1)).where(episode.c.root_id == root.c.id).correlate(root).exists()
+            stored = connection.execute(select(root.c.place, root.c.inside).where(is_used)).all()
+            base = places.base_of(connection)
+        folders = sorted({places.absolute(base, place, inside=inside) for place, inside in stored})
         return [folder for folder in folders if not any(outer in folders for outer in places.ancestors(folder))]
 
     def register(self, records: Sequence[EpisodeRecord]) -> list[Registered]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from catalog.database import readonly_sql
+from catalog.database.engine import one_of
 from catalog.database.schema import episode, layout
+from catalog.database.schema import lane as stored
 from catalog.filters.to_sql import condition
 from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance, load_word_weights
-from catalog.query.facts import find_existing, known_parts, load_facts, load_lanes_without_numbers, load_rates
+from catalog.query.facts import find_existing, known_parts, load_facts, load_lanes_without_numbers
 from catalog.query.iterate import walk_spreads
 from catalog.query.sorted_ids import SortedIds, is_far
 from catalog.records import LaneDefinition, Layout
@@ -235,7 +237,8 @@ class Queries:
     def rates(self, layout_ids: Sequence[int], lane: str) -> set[float | None]:
         """Return the rates of the lane in episodes of these layouts; None stands for unknown ones."""
         with self._session.read() as connection:
-            return load_rates(connection, layout_ids, lane)
+            statement = select(stored.c.rate).distinct().select_from(episode.join(stored)).where(stored.c.name == lane)
+            return {*connection.scalars(statement.where(one_of(connection, episode.c.layout_id, layout_ids)))}
 
 
 def _explain(connection: Connection, statement: Select[Any]) -> QueryPlan:

@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 
-def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: str) -> set[float | None]:
-    """Return the different rates of the lane in episodes of these layouts; None stands for unknown ones."""
-    in_layouts = one_of(connection, episode.c.layout_id, layout_ids)
-    statement = (
-        select(lane.c.rate).distinct().select_from(episode.join(lane)).where(in_layouts, lane.c.name == lane_name)
-    )
-    return set(connection.scalars(statement))
-
-
 def load_lanes_without_numbers(
     connection: Connection, layout_ids: Collection[int], names: Collection[str]
 ) -> dict[int, dict[int, frozenset[str]]]:

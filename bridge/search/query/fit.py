@@ -64,7 +64,7 @@ def fit_query(
     arrays = _to_arrays(query)
     fits = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
     if isinstance(arrays, Episode):  # lanes without finite numbers are left out, as at ingest, if there are others
-        fits = {space: window for space, window in fits.items() if _is_finite(window)} or fits
+        fits = {space: one for space, one in fits.items() if one.ndim != 2 or not first_bad(one)} or fits
     preferred = fits if prefer is None else prefer([*fits])
     chosen = [space for space in fits if space in preferred]
     if isinstance(query, Episode):
@@ -99,10 +99,6 @@ def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> di
     if missing is not None and not fits:
         raise missing
     return fits
-
-
-def _is_finite(window: NDArray[Any]) -> bool:
-    return window.ndim != 2 or not first_bad(window)
 
 
 def _check_numbers(query: _Arrays, space: Space, window: NDArray[Any]) -> None:

@@ -92,7 +92,10 @@ class _Meaning:
         firsts = stored.vectors.take(stored.starts[:-1], axis=0).astype(np.float64)
         cosines |= zip(stored.episodes.tolist(), (firsts @ self.vector).tolist(), strict=True)
         shares = self._shares(by_words, request)
-        scores = {id_: _combine(cosines.get(id_, 0.0), shares.get(id_, 0.0)) for id_ in cosines | shares}
+        scores = {
+            id_: (cosines.get(id_, 0.0) + WORDS_WEIGHT * shares.get(id_, 0.0)) / (1 + WORDS_WEIGHT)
+            for id_ in cosines | shares
+        }
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
         explained = join_explanations([by_words, by_meaning])
@@ -106,7 +109,3 @@ class _Meaning:
             return {}
         best, total = self.words.best(request), sum(self.words.weights(request))
         return {match.episode: min(1.0, match.score * best / total) for match in by_words.matches}
-
-
-def _combine(cosine: float, share: float) -> float:
-    return (cosine + WORDS_WEIGHT * share) / (1 + WORDS_WEIGHT)
