@@ -16,7 +16,7 @@ from bridge.cli import convert as convert_any
 from bridge.cli.examples import EXAMPLES
 from catalog.cli import annotate, collection, explore, ls
 from catalog.cli.annotations import app as annotations_app
-from wshard.cli import convert, doctor, files, shardpack
+from wshard.cli import convert, doctor, files, layout, shardpack
 from wshard.cli.common import EXIT_INTERRUPTED
 from wshard.cli.interrupts import interrupt_once, restore_interrupts
 
@@ -73,6 +73,7 @@ for _panel, _verbs in _VERBS.items():
 app.add_typer(collection.app, name="collection", rich_help_panel="Curate")
 app.add_typer(annotations_app, name="annotations", rich_help_panel="Curate")
 app.add_typer(index.app, name="index", rich_help_panel="Maintenance")
+app.add_typer(layout.app, name="layout", rich_help_panel="Files")
 
 
 def command(word: str | None = None) -> Any:

@@ -151,6 +151,9 @@ def test_a_shell_completes_verbs_and_options(words, expected):
         ("ingest nosuch", 1),
         ("ingest {0} --windows nosuch", 2),
         ("restore nosuch", 1),
+        ("layout guess nosuch", 1),
+        ("layout guess", 2),
+        ("layout show nosuch", 1),
         ("inspect nosuch", 1),
         ("verify nosuch", 1),
         ("verify .wshard", 1),
@@ -210,6 +213,7 @@ LISTS = {
     "health": set(),
     "verify data": {"failed"},
     "formats": set(),
+    "layout list": set(),
     "collection ls": set(),
     "collection show everything": {"gone", "query", "lineage"},
     "collection diff everything everything": {"added", "removed", "reweighted"},
@@ -223,7 +227,7 @@ LISTS = {
 def test_every_verb_with_json_is_a_list_or_a_report():
     able = {" ".join(names) for names, verb in verbs() if any("--json" in option.opts for option in verb.params)}
     known = {
-        " ".join(line.split()[: 1 + line.startswith(("annotations", "collection", "index"))])
+        " ".join(line.split()[: 1 + line.startswith(("annotations", "collection", "index", "layout"))])
         for line in (*REPORTS, *LISTS)
     }
     assert able == known

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from wshard.core.episode.natural_order import sort_naturally
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
@@ -61,11 +63,17 @@ class ArrayFile(Protocol):
 
 
 class Flat:
-    """A ArrayFile without groups and attributes."""
+    """An ArrayFile without attributes, whose groups are the beginnings of paths."""
 
-    def groups(self, _pattern: str) -> Sequence[str]:
-        """Return nothing."""
-        return ()
+    def paths(self, group: str = "") -> Sequence[str]:
+        """Return the paths of the arrays below a group."""
+        raise NotImplementedError
+
+    def groups(self, pattern: str) -> Sequence[str]:
+        """Return the groups that fit the pattern."""
+        depth = pattern.count("/") + 1
+        found = {"/".join(parts[:depth]) for path in self.paths() if len(parts := path.split("/")) > depth}
+        return sort_naturally(group for group in found if fnmatchcase(group, pattern))
 
     def attributes(self, _group: str = "") -> Mapping[str, Any]:
         """Return nothing."""
@@ -116,6 +124,12 @@ def rows_of(column: RowArray, start: int, stop: int) -> RowArray:
         column.dtype,
         lambda first, last: column[start + first : start + last],
     )
+
+
+def value_of(column: RowArray, episode: int) -> Any:
+    """Return the row of an episode in an array with one each: a single value, or an array."""
+    value = np.asarray(column[episode : episode + 1])[0]
+    return as_column(np.array(value)) if isinstance(value, str) else value
 
 
 def taken(column: RowArray, rows: Array) -> RowArray:

@@ -6,11 +6,9 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from wshard.errors import FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
-from wshard.formats.layouts.columns import of_batch, rows_of, taken
+from wshard.formats.layouts.columns import of_batch, rows_of, taken, value_of
 from wshard.formats.layouts.layout import ACTION
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ class EpisodeArrays:
             start = ref.start + rule.extra * ref.number
             return rows_of(column, start, start + stop - ref.start + rule.extra)
         if count == self._episodes:
-            return np.asarray(column[ref.number : ref.number + 1])[0]
+            return value_of(column, ref.number)
         if rule.role in MUST_FIT or rule.extra:
             raise FormatError(f"{self._where}: {path!r}: expected {self._count} rows, found {list(column.shape)}")
         return column
@@ -60,7 +58,7 @@ class EpisodeArrays:
             has_final = shape[1 - axis] == self._count + 1
             return of_batch(column, ref.number, axis, length + has_final)
         if shape[0] == self._episodes:
-            return np.asarray(column[ref.number : ref.number + 1])[0]
+            return value_of(column, ref.number)
         return column
 
 

@@ -77,7 +77,7 @@ class EpisodeFinder:
         container, layout = self._container, self._layout
         if self._rule.steps:
             return self._rows_of(self._rule.steps)
-        if self._rule.by in (rules.COLUMN, rules.ENDS, rules.STARTS):
+        if self._rule.by in (rules.COLUMN, rules.ENDS, rules.STARTS, rules.RESTARTS):
             return self._rows_of(self._rule.arrays[0])
         stacked = [path for lane, columns in layout.stack.items() if lane.startswith(ACTION) for path in columns]
         for path in container.paths(layout.root):
@@ -116,6 +116,10 @@ class EpisodeFinder:
             starts = np.flatnonzero(np.logical_or.reduce(flags))
             if not len(starts) or starts[0] != 0:
                 raise FormatError(f"{self._where}: {arrays[0]!r}: expected a start in the first row, found none")
+            return self._checked(starts, np.append(starts[1:], count), count)
+        if by == rules.RESTARTS:
+            values = np.asarray(self._column(arrays[0])[()]).reshape(-1)
+            starts = np.append(0, np.flatnonzero(values[1:] < values[:-1]) + 1)
             return self._checked(starts, np.append(starts[1:], count), count)
         if by == rules.LENGTHS:
             stops = np.cumsum(self._numbers(arrays[0]))

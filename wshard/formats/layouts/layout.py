@@ -30,9 +30,9 @@ SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
 _FILES: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 
 FILE, GROUP, ROW, COLUMN = "file", "group", "row", "column"
-ENDS, STARTS, STOPS, LENGTHS, BOUNDS = "ends", "starts", "stops", "lengths", "bounds"
-RULES: Final = (FILE, GROUP, ROW, COLUMN, ENDS, STARTS, STOPS, LENGTHS, BOUNDS)
-"""Where episodes are. The last six are for rows of all episodes, one after another."""
+ENDS, STARTS, RESTARTS, STOPS, LENGTHS, BOUNDS = "ends", "starts", "restarts", "stops", "lengths", "bounds"
+RULES: Final = (FILE, GROUP, ROW, COLUMN, ENDS, STARTS, RESTARTS, STOPS, LENGTHS, BOUNDS)
+"""Where episodes are. The last seven are for rows of all episodes, one after another; restarts: a time falls."""
 
 OBSERVATION, ACTION, REWARD, END, TRUNCATED, SUCCESS = "observation", "action", "reward", "end", "truncated", "success"
 TASK, ENVIRONMENT, ID, TIME, FINAL, METADATA, SKIP = "task", "environment", "id", "time", "final", "metadata", "skip"

@@ -25,12 +25,24 @@ _UNQUOTED: Final = "/._-+:@, "
 
 
 @cache
-def shipped_layouts() -> Mapping[str, EpisodeLayout]:
-    """Return the layouts of this package by name."""
+def _shipped() -> Mapping[str, tuple[EpisodeLayout, str]]:
     folder = files("wshard.formats.layouts") / "shipped"
     texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(_SUFFIX)}
-    layouts = [parse_layout(texts[name], name) for name in sorted(texts)]
-    return {layout.name: layout for layout in layouts}
+    layouts = [(parse_layout(texts[name], name), texts[name]) for name in sorted(texts)]
+    return {layout.name: (layout, text) for layout, text in layouts}
+
+
+@cache
+def shipped_layouts() -> Mapping[str, EpisodeLayout]:
+    """Return the layouts of this package by name."""
+    return {name: layout for name, (layout, _) in _shipped().items()}
+
+
+def shipped_text(name: str) -> str:
+    """Return the description of a layout of this package; raises LayoutError."""
+    if name not in _shipped():
+        raise LayoutError(f"layout: expected one of {', '.join(_shipped())}; found {name!r}")
+    return _shipped()[name][1]
 
 
 def table_reference(options: TableOptions) -> str:

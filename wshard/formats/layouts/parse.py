@@ -23,7 +23,7 @@ from wshard.formats.layouts.layout import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from wshard.core.files.place import Place
 
@@ -58,6 +58,8 @@ def parse_layout(text: str, where: str, *, file: Place | None = None) -> Episode
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise LayoutError(f"{where}: expected a description in TOML: {error}") from None
+    if place := next(_open_choices(given), ""):
+        raise LayoutError(f'{where}: {place}: a choice is open: replace "?" as the comments there say')
     top = _Table(given, where, _TOP)
     if top.get("layout", int, 0) != VERSION:
         raise LayoutError(f"{where}: expected layout = {VERSION}, the version of the description")
@@ -84,6 +86,15 @@ def parse_layout(text: str, where: str, *, file: Place | None = None) -> Episode
         constants=_constants(top.items("constants"), where),
         file=file,
     )
+
+
+def _open_choices(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys whose value is "?", which a guessed description has where nothing tells what it is."""
+    for key, value in values.items():
+        if value == "?":
+            yield key
+        elif isinstance(value, dict):
+            yield from (f"{key}: {inner}" for inner in _open_choices(value))
 
 
 class _Table:
@@ -152,9 +163,8 @@ def _episodes(table: _Table) -> EpisodeRule:
         final=table.get("final", bool, False),
         horizon=table.get("horizon", int, 0),
     )
-    needed = {"group": rule.group, "column": rule.arrays, "ends": rule.arrays, "starts": rule.arrays,
-              "stops": rule.arrays, "lengths": rule.arrays, "bounds": len(rule.arrays) == 2}  # fmt: skip
-    if not needed.get(rule.by, True):
+    needed = {"group": bool(rule.group), "file": True, "row": True, "bounds": len(rule.arrays) == 2}
+    if not needed.get(rule.by, bool(rule.arrays)):
         key = (
             "group"
             if rule.by == "group"

@@ -1,0 +1,89 @@
+"""Layouts guessed from arrays: what each is, where episodes are, and the readings that are equally likely."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+
+from wshard.errors import FormatError, LayoutError
+from wshard.formats.layouts.guessing.describe import describe_guess
+from wshard.formats.layouts.guessing.guess import guess_layout
+from wshard.formats.layouts.named import layout_reference
+from wshard.formats.layouts.parse import parse_layout
+from wshard.formats.open import open_location
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LENGTHS = (4, 7, 5)
+ROWS = sum(LENGTHS)
+ENDS = np.isin(np.arange(ROWS), np.cumsum(LENGTHS) - 1)
+
+
+def _numbers(*shape: int) -> Any:
+    return np.random.default_rng(len(shape) + shape[0]).normal(size=shape)
+
+
+def _episodes(path: Path, described: str) -> list[Any]:
+    description = path.with_suffix(".toml")
+    description.write_text(described)
+    with open_location(path, layout_reference(description)) as source:
+        return [source.load(key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
+
+
+def test_a_description_is_read_as_it_was_guessed(tmp_path):
+    rows = {"q": _numbers(ROWS, 3), "u": _numbers(ROWS, 2), "rew": _numbers(ROWS), "done": ENDS}
+    np.savez(tmp_path / "runs.npz", **rows, task=np.array(["a", "b", "c"]), odd=np.array([None]))
+    guess = guess_layout(tmp_path / "runs.npz")
+    described = describe_guess(guess)
+    assert guess.is_certain
+    assert parse_layout(described, "runs.toml") == guess.layout
+    assert '"odd" = "skip"  # expected plain numbers, found pickled objects, which are never loaded\n' in described
+    episodes = _episodes(tmp_path / "runs.npz", described)
+    assert [episode.length for episode in episodes] == [*LENGTHS]
+    assert [episode.metadata["task"] for episode in episodes] == ["a", "b", "c"]
+    assert np.array_equal(episodes[1].actions["u"].data, rows["u"][4:11])
+    assert np.array_equal(episodes[2].rewards, rows["rew"][11:])
+
+
+def test_readings_that_are_equally_likely_are_named(tmp_path):
+    np.savez(tmp_path / "a.npz", x=_numbers(5, 9, 3), act=_numbers(5, 9, 2))
+    guess = guess_layout(tmp_path / "a.npz")
+    described = describe_guess(guess)
+    with pytest.raises(LayoutError, match="5 episodes of at most 9 timesteps; or 9 episodes of at most 5"):
+        guess.expect_certain()
+    with pytest.raises(LayoutError, match=r"\[?episodes\]?: by: a choice is open"):
+        parse_layout(described, "a.toml")
+    chosen = described.replace('by = "?"', 'by = "row"\naxis = 1')
+    assert len(_episodes(tmp_path / "a.npz", chosen)) == 9
+
+
+def test_what_holds_no_arrays_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    with pytest.raises(FormatError, match="expected arrays"):
+        guess_layout(tmp_path / "a.txt")
+    with pytest.raises(FileNotFoundError):
+        guess_layout(tmp_path / "gone.npz")
+
+
+def test_groups_are_episodes_by_their_names(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number, length in enumerate(LENGTHS):
+            file[f"data/trial_{number}/state"] = _numbers(length + 1, 3)
+            file[f"data/trial_{number}/cmd"] = _numbers(length, 2)
+        file["data/mean"] = np.zeros(3)
+    guess = guess_layout(tmp_path / "a.h5")
+    assert guess.layout.episodes.group == "data/trial_*"
+    assert [one.path for one in guess.unread] == ["mean"]
+    assert [one.length for one in _episodes(tmp_path / "a.h5", describe_guess(guess))] == [*LENGTHS]
+
+
+@pytest.mark.parametrize(("names", "count"), [(("left_1", "left_2"), 2), (("arm_1", "arm_2"), 1)])
+def test_groups_of_one_length_may_be_parts_of_one_episode(tmp_path, names, count):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in names:
+            file[f"{name}/q"], file[f"{name}/u"] = _numbers(6, 3), _numbers(6, 2)
+    assert len(guess_layout(tmp_path / "a.h5").episodes.readings) == count

@@ -1,0 +1,67 @@
+"""The unit of times, by their name, size and spacing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from wshard.formats.layouts.guessing.names import tokens_of
+from wshard.formats.layouts.guessing.survey import TIMES
+from wshard.formats.layouts.layout import UNITS
+
+if TYPE_CHECKING:
+    from wshard.core.types import Array
+    from wshard.formats.layouts.guessing.survey import ArrayFacts
+
+OPEN: Final = "?"
+"""A unit that nothing tells."""
+
+_NAMES: Final = {"sec": "s", "secs": "s", "seconds": "s", "msec": "ms", "usec": "us", "nsec": "ns"}
+_EPOCHS: Final = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+_EPOCH: Final = (5e8, 4e9)  # seconds: from 1985 to 2096
+_SPACINGS: Final = (("s", 5e-4, 0.5), ("ms", 2.0, 500.0), ("us", 2e3, 5e5), ("ns", 2e6, 5e8))
+"""Unit, and the spacings of 2 to 2,000 timesteps per second that no other unit has."""
+
+
+def unit_of(facts: ArrayFacts, axis: int = 0) -> tuple[str, str]:
+    """Return (unit, why) of times whose timesteps are along an axis: OPEN, and why, where two are as likely."""
+    if facts.kind == TIMES:
+        return "", "has a dtype of time"
+    named = [token for token in tokens_of(facts.path.rpartition("/")[2])[1:] if token in UNITS or token in _NAMES]
+    spacing = _spacing(facts.values, axis)
+    if named:
+        unit = _NAMES.get(named[-1], named[-1])
+        return unit, f"its name says {unit}"
+    if unit := _unit_of_size(facts.values):
+        return unit, f"dates in {unit} by their size"
+    for unit, low, high in _SPACINGS:
+        if low <= spacing <= high:
+            return unit, f"in {unit}, as it grows by {spacing:.4g}: {1e9 / (spacing * UNITS[unit]):.4g} Hz"
+    return OPEN, f"it grows by {spacing:.4g}, of which unit nothing tells"
+
+
+def is_clock(facts: ArrayFacts, episodes: int, axis: int = 0) -> bool:
+    """Return True for values that grow, but for the beginnings of episodes."""
+    if facts.values is None or facts.values.size < 2:
+        return False
+    steps = np.diff(facts.values, axis=axis)
+    zero = np.zeros(1, steps.dtype)
+    return int((steps < zero).sum()) <= max(episodes - 1, 0) and bool((steps > zero).any())
+
+
+def counts_steps(facts: ArrayFacts) -> bool:
+    """Return True for a column that grows by one from row to row, but for the beginnings of episodes."""
+    values = facts.numbers
+    return values is not None and len(values) > 1 and float(np.median(np.diff(values.astype(np.float64)))) == 1.0
+
+
+def _spacing(values: Array | None, axis: int) -> float:
+    steps = np.diff(values.astype(np.float64), axis=axis) if values is not None else np.zeros(0)
+    steps = steps[steps > 0]
+    return float(np.median(steps)) if steps.size else 0.0
+
+
+def _unit_of_size(values: Array | None) -> str:
+    size = float(np.nanmedian(values.astype(np.float64))) if values is not None and values.size else 0.0
+    return next((unit for unit, factor in _EPOCHS.items() if _EPOCH[0] * factor <= size <= _EPOCH[1] * factor), "")

@@ -1,0 +1,97 @@
+"""Write a guess as the description that `--layout` takes, with what speaks for it in comments."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.guessing.clock import OPEN
+from wshard.formats.layouts.layout import VERSION, EpisodeRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wshard.formats.layouts.guessing.guess import LayoutGuess
+    from wshard.formats.layouts.guessing.roles import ArrayGuess
+
+
+def describe_guess(guess: LayoutGuess) -> str:
+    """Return a description in TOML that parse_layout reads; one with an open choice is refused until it is edited."""
+    return "\n".join(_lines(guess)) + "\n"
+
+
+def _lines(guess: LayoutGuess) -> Iterator[str]:
+    layout, choices = guess.layout, guess.open_choices()
+    yield _comment(f"What `wshard layout guess` made of {guess.place}: edit what is wrong, and give it with --layout.")
+    for choice in choices:
+        yield _comment(f"OPEN: {choice}")
+    if choices:
+        yield '# Edit each "?" below: until then, this description is refused.'
+    yield ""
+    yield f"layout = {VERSION}"
+    yield f"name = {_quoted(layout.name)}"
+    yield f"container = {_quoted(layout.container)}"
+    if layout.files:
+        yield f"files = {_quoted(layout.files)}"
+    yield ""
+    yield "[episodes]"
+    yield from _episodes(guess)
+    yield ""
+    yield "[arrays]"
+    stacked = {path for paths in layout.stack.values() for path in paths}
+    for one in guess.arrays:
+        yield from _array(one, is_stacked=one.path in stacked)
+    for one in guess.unread:
+        yield _comment(f"{_quoted(one.path)}: {one.dtype} {list(one.shape)}: not read: {one.why}")
+    if layout.stack:
+        yield ""
+        yield "[stack]"
+        for lane, paths in layout.stack.items():
+            yield f"{_quoted(lane)} = [{', '.join(map(_quoted, paths))}]"
+
+
+def _episodes(guess: LayoutGuess) -> Iterator[str]:
+    readings = guess.episodes.readings
+    if guess.episodes.is_certain:
+        yield _comment(readings[0].why)
+        yield from _rule(readings[0].rule)
+        return
+    yield _comment('Take the lines of one reading instead of the line with "?":')
+    for one in readings:
+        yield _comment(f"- {one.why}")
+        for line in _rule(one.rule):
+            yield f"#   {line}"
+    yield f'by = "{OPEN}"'
+
+
+def _rule(rule: EpisodeRule) -> Iterator[str]:
+    yield f"by = {_quoted(rule.by)}"
+    if rule.group:
+        yield f"group = {_quoted(rule.group)}"
+    if len(rule.arrays) == 1:
+        yield f"array = {_quoted(rule.arrays[0])}"
+    elif rule.arrays:
+        yield f"arrays = [{', '.join(map(_quoted, rule.arrays))}]"
+    if rule.by == rules.ROW:
+        yield f"axis = {rule.axis}"
+
+
+def _array(one: ArrayGuess, *, is_stacked: bool) -> Iterator[str]:
+    value = _quoted(one.role)
+    keys = ([f"unit = {_quoted(one.unit)}"] if one.unit else []) + ([f"extra = {one.extra}"] if one.extra else [])
+    if keys:
+        value = f"{{ {', '.join([f'is = {value}', *keys])} }}"
+    units = " (one of s, ms, us, ns)" if one.is_open else ""
+    stacked = "; a column of a lane of [stack]" if is_stacked else ""
+    kind = f"{one.dtype} {list(one.shape)}: " if one.dtype else ""
+    note = _comment(f"{kind}{one.why}{units}{stacked}")
+    yield f"{_quoted(one.path)} = {value}  {note}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _comment(text: str) -> str:
+    return f"# {''.join(character if character.isprintable() else ascii(character)[1:-1] for character in text)}"

@@ -1,0 +1,160 @@
+"""Guess the layout of a file or folder: the description, what each array was taken for, and what is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.files.schemes import place_of
+from wshard.errors import FormatError, LayoutError
+from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.containers import open_container
+from wshard.formats.layouts.episodes import EpisodeFinder
+from wshard.formats.layouts.guessing.batch import batch_axes, find_in_batch
+from wshard.formats.layouts.guessing.flat import find_in_rows
+from wshard.formats.layouts.guessing.groups import find_family, find_in_groups
+from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
+from wshard.formats.layouts.guessing.survey import TEXT, container_of, labels_of, read_facts
+from wshard.formats.layouts.layout import SUFFIXES, ArrayRule, EpisodeLayout, split_role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wshard.core.files.place import Place
+    from wshard.core.files.schemes import Location
+    from wshard.core.types import Array
+    from wshard.formats.layouts.columns import ArrayFile
+    from wshard.formats.layouts.guessing.readings import EpisodeGuess
+    from wshard.formats.layouts.guessing.survey import ArrayFacts
+
+STATE, ACTIONS = "observation/state", "action/action"
+"""The lanes that the columns of a table make."""
+
+
+@dataclass(frozen=True)
+class LayoutGuess:
+    """A guess. layout: by the first reading; arrays: what each was taken for; unread: those that it does not reach."""
+
+    place: str
+    layout: EpisodeLayout
+    episodes: EpisodeGuess
+    arrays: tuple[ArrayGuess, ...]
+    unread: tuple[ArrayGuess, ...] = ()
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nothing is open."""
+        return not self.open_choices()
+
+    def open_choices(self) -> list[str]:
+        """Return what the user has to decide, one sentence each."""
+        found = [*self.episodes.doubts]
+        if len(self.episodes.readings) > 1:
+            found.append(f"equally likely: {'; or '.join(one.why for one in self.episodes.readings)}")
+        return found + [f"{one.path!r}: unit: {one.why}" for one in self.arrays if one.is_open]
+
+    def expect_certain(self) -> EpisodeLayout:
+        """Return the layout; raises LayoutError where something is open."""
+        if choices := self.open_choices():
+            raise LayoutError(
+                f"{self.place}: expected a layout that can be guessed, found what can be read in several ways: "
+                f"{'. '.join(choices)}. `wshard layout guess {self.place}` writes a description to edit; give it "
+                f"with --layout"
+            )
+        return self.layout
+
+
+def guess_layout(location: Location) -> LayoutGuess:
+    """Return the layout of a file, or of a folder of files of one layout, as far as it can be guessed.
+
+    Reads names, shapes, columns and the first rows of others. Raises FormatError for what is no container of arrays,
+    MissingExtraError, FileNotFoundError.
+    """
+    place = place_of(location)
+    place.status()
+    file, pattern = _example(place)
+    kind = container_of(file)
+    if not kind:
+        suffixes = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+        raise FormatError(f"{place}: expected arrays: a file {suffixes}, or a folder of them; found neither")
+    container = open_container(kind, file)
+    try:
+        guess = _guess(container, kind, file)
+    finally:
+        container.close()
+    return replace(guess, place=str(place), layout=replace(guess.layout, files=pattern))
+
+
+def _example(place: Place) -> tuple[Place, str]:
+    """Return a file of the location, and the pattern of its files in a folder."""
+    if not place.is_dir() or container_of(place):
+        return place, ""
+    files = [file for file in place.walk() if any(file.suffix.lower() in suffixes for suffixes in SUFFIXES.values())]
+    suffixes = Counter(file.suffix for file in files)
+    if not suffixes:
+        return place, ""
+    suffix = suffixes.most_common(1)[0][0]
+    by_name = {file.relative_to(place): file for file in files if file.suffix == suffix}
+    depths = {name.count("/") for name in by_name}
+    if len(depths) > 1:
+        raise FormatError(f"{place}: expected files {suffix} in folders of one depth; name one of them")
+    return by_name[sort_naturally(by_name)[0]], "/".join([*["*"] * depths.pop(), f"*{suffix}"])
+
+
+def _guess(container: ArrayFile, kind: str, file: Place) -> LayoutGuess:
+    family = find_family(container)
+    episodes = find_in_groups(family) if family is not None else None
+    unread: tuple[ArrayGuess, ...] = ()
+    if family is not None and episodes is not None:
+        arrays: Sequence[ArrayFacts] = family.arrays
+        inside = {f"{group}/{one.path}" for group in family.groups[:1] for one in arrays}
+        fixed = family.pattern.partition("*")[0].rpartition("/")[0]
+        unread = tuple(_unread(one) for one in read_facts(container, fixed) if "/" not in one.path) if inside else ()
+    else:
+        arrays = read_facts(container)
+        axes = batch_axes(arrays)
+        episodes = find_in_batch(arrays, axes) if axes else find_in_rows(arrays, _labels(arrays, container))
+    guesses = guess_roles(arrays, episodes)
+    layout = _layout(kind, file, episodes, guesses)
+    if kind in ("table", "json") and episodes.readings[0].rule.by not in (rules.GROUP, rules.ROW):
+        layout = replace(layout, stack=_stacks(arrays, guesses))
+    return LayoutGuess(str(file), layout, _checked(episodes, layout, container, file), tuple(guesses), unread)
+
+
+def _unread(facts: ArrayFacts) -> ArrayGuess:
+    return ArrayGuess(facts.path, facts.shape, facts.dtype, rules.SKIP, "outside of the groups of episodes")
+
+
+def _labels(arrays: Sequence[ArrayFacts], container: ArrayFile) -> Mapping[str, Array]:
+    found = ((one.path, labels_of(one, container)) for one in arrays if one.is_column and one.rows > 1)
+    return {path: values for path, values in found if values is not None}
+
+
+def _layout(kind: str, file: Place, episodes: EpisodeGuess, guesses: Sequence[ArrayGuess]) -> EpisodeLayout:
+    described = tuple(ArrayRule(one.path, *split_role(one.role), unit=one.unit, extra=one.extra) for one in guesses)
+    return EpisodeLayout(file.stem, kind, episodes=episodes.readings[0].rule, arrays=described)
+
+
+def _stacks(arrays: Sequence[ArrayFacts], guesses: Sequence[ArrayGuess]) -> dict[str, tuple[str, ...]]:
+    """Return the lanes that columns of numbers make: the actions, and all others that are observations."""
+    lanes: dict[str, list[str]] = {}
+    numeric = {one.path for one in arrays if len(one.shape) == 1 and one.kind not in (TEXT, "images", "other")}
+    for guess in guesses:
+        lane = {rules.OBSERVATION: STATE, rules.ACTION: ACTIONS}.get(guess.role)
+        if lane and guess.path in numeric and not guess.extra:
+            lanes.setdefault(lane, []).append(guess.path)
+    return {lane: tuple(paths) for lane, paths in lanes.items()}
+
+
+def _checked(episodes: EpisodeGuess, layout: EpisodeLayout, container: ArrayFile, file: Place) -> EpisodeGuess:
+    """Return the guess, with a doubt if the rule does not give the episodes that were guessed."""
+    try:
+        count = len(EpisodeFinder(layout, container, file).find())
+    except FormatError as error:
+        return replace(episodes, doubts=(*episodes.doubts, str(error)))
+    if count != episodes.readings[0].count:
+        doubt = f"expected {episodes.readings[0].count} episodes, found {count}"
+        return replace(episodes, doubts=(*episodes.doubts, doubt))
+    return episodes
