@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -84,14 +85,20 @@ def _plain(value: Any) -> Any:
             return Stamp(first * _SECOND + second)
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        try:
-            array = np.array(value) if value and not isinstance(value[0], (str, dict)) else None
-        except ValueError:  # ragged
-            array = None
-        return [_plain(item) for item in value] if array is None or array.dtype.kind not in "biuf" else array
+        array = _array(value) if value and not isinstance(value[0], (str, dict)) else None
+        return [_plain(item) for item in value] if array is None else array
     if isinstance(value, bool | str) or value is None:
         return value
     return np.float64(value) if isinstance(value, float) else _integer(value)
+
+
+def _array(values: list[Any]) -> np.ndarray[Any, Any] | None:
+    """Return a list of numbers, NaN for null; None for one of other values or of lists of several sizes."""
+    with contextlib.suppress(ValueError, TypeError):
+        array = np.array(values)
+        array = array.astype(np.float64) if array.dtype == object else array
+        return array if array.dtype.kind in "biuf" else None
+    return None
 
 
 def _integer(value: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 import zlib
@@ -42,7 +43,12 @@ class McapLog(ChunkedLog):
     def _find_messages(self) -> dict[int, Topic]:
         if self._read_at(0, len(MAGIC)) != MAGIC:
             raise FormatError(f"{self.where}: expected an MCAP file, found other first bytes")
-        if not self._read_summary():
+        complete = False
+        with contextlib.suppress(Exception):  # many kinds, of a damaged summary
+            complete = self._read_summary()
+        if not complete:
+            for found in (self._places, self._channels, self._schemas, self.notes):
+                found.clear()
             self._walk()
         topics: dict[int, Topic] = {}
         for number, channel in self._channels.items():
@@ -87,11 +93,7 @@ class McapLog(ChunkedLog):
                     self._note(self._record(record.offset)[1])
         for chunk in chunks:
             self._read_index(chunk)
-        if self._is_complete(counted):
-            return True
-        for found in (self._places, self._channels, self._schemas, self.notes):
-            found.clear()
-        return False
+        return self._is_complete(counted)
 
     def _summary_section(self) -> bytes:
         tail = self._read_at(max(self._size - _FOOTER_SIZE - len(MAGIC), 0), _FOOTER_SIZE + len(MAGIC))

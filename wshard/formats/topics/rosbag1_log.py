@@ -29,6 +29,8 @@ _SECOND: Final = 1_000_000_000
 _INDEX_ROW: Final = np.dtype([("seconds", "<u4"), ("nanoseconds", "<u4"), ("offset", "<u4")])
 _COUNT: Final = np.dtype([("number", "<u4"), ("count", "<u4")])
 _INDEX_VERSION: Final = 1
+_MAX_FIELDS: Final = 256  # of a header, which has less than ten
+_DEFINED: Final = frozenset({"type", "md5sum", "message_definition"})
 _LOOKED_AT: Final = 512  # as much as most headers of records have
 
 
@@ -131,6 +133,10 @@ class Rosbag1Log(ChunkedLog):
         number = record.number("conn") if record.op in {_CONNECTION, _MESSAGE} else 0
         if record.op == _CONNECTION:
             fields = _read_fields(data)
+            if not fields.keys() >= _DEFINED:
+                raise FormatError(
+                    f"{self.where}: byte {chunk or offset}: expected a connection with {', '.join(sorted(_DEFINED))}"
+                )
             name, kind = record.fields["topic"].decode(), fields["type"].decode()
             # The same type may have been defined with other comments by another program.
             text = self._definitions.setdefault((kind, fields["md5sum"]), fields["message_definition"])
@@ -187,18 +193,19 @@ def _read_record(data: bytes, offset: int) -> _Record | None:
         fields = _read_fields(data[offset + _U32.size : start])
         (size,) = _U32.unpack_from(data, start)
         return _Record(fields["op"][0], fields, start + _U32.size, start + _U32.size + size)
-    except (struct.error, FormatError, LookupError):
+    except (struct.error, LookupError):
         return None
 
 
 def _read_fields(data: bytes) -> dict[str, bytes]:
-    """Return the fields of a header: each the size of NAME=VALUE, and that."""
-    fields, offset = {}, 0
+    """Return the fields of a header, each the size of NAME=VALUE and that; none of other bytes."""
+    fields: dict[str, bytes] = {}
+    offset = 0
     while offset < len(data):
         start = offset + _U32.size
         offset = start + _U32.unpack_from(data, offset)[0]
         name, equals, value = data[start:offset].partition(b"=")
-        if not equals or offset > len(data):
-            raise FormatError("expected fields NAME=VALUE, found other bytes")
+        if not equals or offset > len(data) or len(fields) >= _MAX_FIELDS:
+            return {}
         fields[name.decode(errors="replace")] = value
     return fields

@@ -215,6 +215,17 @@ def test_floats_that_messages_lack_are_nan_at_any_place(tmp_path):
         assert episode.metadata["left_out"] == {"m/n": "some messages lack it"}
 
 
+def test_null_in_json_is_nan(tmp_path):
+    messages = [{"q": [0.5, None, n], "big": [2**70, 1], "x": None if n == 0 else 0.5 * n} for n in range(3)]
+    messages[1]["q"] = [1, 2, 3]
+    path = write_encoded(tmp_path / "a.mcap", json_rows("/m", messages, 10), {"/m": ("", "", b"", "json")})
+    with open_episode(path) as episode:
+        expected = [[0.5, np.nan, 0], [1, 2, 3], [0.5, np.nan, 2]]
+        assert np.array_equal(episode.lane("m/q"), expected, equal_nan=True)
+        assert episode.lane("m/big").tolist() == [[2.0**70, 1]] * 3
+        assert np.array_equal(episode.lane("m/x"), [np.nan, 0.5, 1], equal_nan=True)
+
+
 def test_maps_structs_and_bytes_of_protobuf_are_lanes_or_stated(tmp_path):
     kinds = descriptor_pb2.FieldDescriptorProto
     structs = struct_pb2.DESCRIPTOR.name
@@ -326,6 +337,25 @@ def test_random_damage_is_a_typed_error_or_an_episode(robot, tmp_path):
                 source.load("").validate()
         except FormatError as error:
             assert "bad.mcap" in str(error)  # noqa: PT017  (an error is one of two right answers)
+
+
+def test_a_damaged_summary_is_not_needed(robot, tmp_path):
+    with open_episode(robot) as episode:
+        expected = episode.digest()
+    data, path = robot.read_bytes(), tmp_path / "run_17.mcap"
+    with robot.open("rb") as file:
+        summary = make_reader(file).get_summary()
+    (first, *_), end = summary.chunk_indexes, data.rindex(struct.pack("<BQ", 2, 20))
+    start = struct.unpack_from("<Q", data, end + 9)[0]
+    place = data.index(struct.pack("<Q", first.chunk_start_offset), start)
+    for at, value in (
+        (place, 2**64 - 1),
+        (start + 1, 2**40),
+        (end + 9, start + 5),
+    ):
+        path.write_bytes(data[:at] + struct.pack("<Q", value) + data[at + 8 :])
+        with open_episode(path) as episode:
+            assert episode.digest() == expected
 
 
 def test_a_bomb_costs_no_memory(tmp_path):

@@ -9,6 +9,7 @@ import struct
 import lz4.frame
 import numpy as np
 import pytest
+from mcap.writer import Writer as McapWriter
 from rosbags.rosbag1 import Reader, Writer
 from rosbags.typesys import Stores, get_typestore
 from topic_logs import SECOND, START, jpeg, picture, robot_messages, write_rosbag1
@@ -61,6 +62,23 @@ def test_values_clock_and_frames_are_those_that_another_reader_finds(tmp_path, c
         assert episode.metadata["topics"]["/joint_states"] == {"type": "sensor_msgs/JointState", "messages": 100}
         assert "unfinished" not in episode.metadata
         assert not any(name.endswith("seq") for name in episode)
+
+
+def test_the_same_messages_in_mcap_are_the_same_episode(robot, tmp_path):
+    with Reader(robot) as reader, (tmp_path / "run_17.mcap").open("wb") as file:
+        writer = McapWriter(file)
+        writer.start()
+        channels = {}
+        for one in reader.connections:
+            kind = one.msgtype.replace("/msg/", "/")
+            schema = writer.register_schema(kind, "ros1msg", one.msgdef.data.encode())
+            channels[one.id] = writer.register_channel(one.topic, "ros1", schema, metadata={"md5sum": one.digest})
+        for one, time, data in reader.messages():
+            writer.add_message(channels[one.id], log_time=time, data=bytes(data), publish_time=time)
+        writer.finish()
+    with open_episode(tmp_path / "run_17.mcap") as episode, open_episode(robot) as expected:
+        assert_same_episode(episode.load(), expected.load())
+        assert episode.digest() == expected.digest()
 
 
 def test_times_after_2038_and_messages_out_of_order_are_read(tmp_path):
@@ -274,6 +292,7 @@ def test_a_bag_after_the_published_layout_is_read(tmp_path):
         ([CONNECTION, chunk(b"", 0), index(bytes(12))], FormatError),
         ([CONNECTION, chunk(CONNECTION, len(CONNECTION)), index(bytes(12))], FormatError),
         ([CONNECTION, chunk(b"", 0), index(bytes(5))], FormatError),
+        ([connection(field(b"topic", b"/x") + b"".join(field(b"%d" % n, b"") for n in range(1 << 16)))], FormatError),
         ([b"\xff" * 99], FormatError),
     ],
 )
