@@ -1,7 +1,8 @@
 """Files as robot programs write them, written by h5py, numpy and json alone, and what they state.
 
 Paths, shapes and dtypes are those of the programs' sources: DROID (trajectory_writer.py, postprocessing/schema.py),
-AgiBot World (its data card), Unitree (episode_writer.py), dm_control (mocap/loader.py, test_trajectories.h5), AMASS.
+AgiBot World (its data card), Unitree (episode_writer.py), dm_control (mocap/loader.py, test_trajectories.h5), AMASS,
+RoboTwin (envs/utils/pkl2hdf5.py), RoboMIND (read_h5.py).
 """
 
 from __future__ import annotations
@@ -212,12 +213,62 @@ def write_amass(folder: Path, *, smplx: bool = False) -> tuple[Path, list[Stated
     return path, [Stated("", path.stem, lanes, 100 if smplx else 120, (), stated)]
 
 
+def write_robotwin(folder: Path) -> tuple[Path, list[Stated]]:
+    """Write an episode with JPEG images that are padded with zeros, and its instructions."""
+    rng, place = np.random.default_rng(6), folder / "data" / "episode0.hdf5"
+    for new in (place.parent, folder / "instructions"):
+        new.mkdir(parents=True)
+    joints, pose = rng.normal(size=(STEPS, 14)), rng.normal(size=(STEPS, 7))
+    images = [encode_image(pixels) for pixels in _frames(7, STEPS)]
+    with h5py.File(place, "w") as file:
+        file["joint_action/vector"], file["joint_action/left_arm"] = joints, joints[:, :6]
+        file["joint_action/left_gripper"], file["endpose/left_endpose"] = joints[:, 6], pose
+        group = file.create_group("observation/head_camera")
+        group.create_dataset("rgb", data=images, dtype=f"S{max(map(len, images))}")
+        group["intrinsic_cv"] = np.tile(np.eye(3), (STEPS, 1, 1))
+        file["pointcloud"] = np.empty((STEPS, 0))
+    stated = {"seen": ["Grab the block.", "Take it."], "unseen": ["Lift it."]}
+    (folder / "instructions" / "episode0.json").write_text(json.dumps(stated))
+    lanes = {"action/joint_action": joints, "signal/endpose/left_endpose": pose,
+             "signal/head_camera/intrinsic_cv": np.tile(np.eye(3), (STEPS, 1, 1))}  # fmt: skip
+    return place, [
+        Stated("", "episode0", lanes, None, ("signal/head_camera/rgb",), stated | {"task": "Grab the block."})
+    ]
+
+
+def write_robomind(folder: Path) -> tuple[Path, list[Stated]]:
+    """Write an episode of a Franka arm: measured and commanded joints, images and depth of variable length."""
+    rng, place = np.random.default_rng(8), folder / "1112_141543" / "data" / "trajectory.hdf5"
+    place.parent.mkdir(parents=True)
+    lanes = {
+        "signal/joint_position": rng.normal(size=(STEPS, 8)),
+        "signal/end_effector": rng.normal(size=(STEPS, 6)),
+        "action/joint_position": rng.normal(size=(STEPS, 8)),
+    }
+    with h5py.File(place, "w") as file:
+        file.attrs.update({"sim": False, "compress": True})
+        file["puppet/joint_position"], file["puppet/end_effector"] = list(lanes.values())[:2]
+        file["master/joint_position"] = lanes["action/joint_position"]
+        file["language_raw"] = np.array([b"place apples on the plate"])
+        for kind in ("rgb", "depth"):
+            images = file.create_dataset(f"observations/{kind}_images/camera_top", (STEPS,), h5py.vlen_dtype(np.uint8))
+            for step, pixels in enumerate(_frames(9, STEPS)):
+                depth = pixels[..., :1].astype(np.uint16)
+                encoded = encode_image(pixels) if kind == "rgb" else encode_image(depth, "png")
+                images[step] = np.frombuffer(encoded, np.uint8)
+    cameras = ("signal/images/camera_top", "signal/depth/camera_top")
+    stated = {"task": "place apples on the plate", "compress": True}
+    return place, [Stated("", "1112_141543", lanes, None, cameras, stated)]
+
+
 ROBOT_FILES: dict[str, Callable[[Path], tuple[Path, list[Stated]]]] = {
     "agibot": write_agibot,
     "amass": write_amass,
     "demo-groups": write_demo_groups,
     "dm-control-mocap": write_mocap,
     "droid": write_droid,
+    "robomind": write_robomind,
+    "robotwin": write_robotwin,
     "unitree": write_unitree,
 }
 """How to write a file of each layout; the path returned is that of the location."""

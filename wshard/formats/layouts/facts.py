@@ -57,7 +57,8 @@ class EpisodeFacts:
         """Give a value of the metadata its meaning."""
         metadata = self._table.metadata
         value = metadata.get(name)
-        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+        is_first = isinstance(value, list) and (len(value) == 1 or (rule.role == rules.TASK and value))
+        value = value[0] if is_first and isinstance(value, list) else value
         if rule.role == rules.SUCCESS and value is not None:
             metadata["success"] = bool(value)
         elif rule.role == rules.TASK and isinstance(value, str):

@@ -95,11 +95,11 @@ class EpisodeRule:
 class ArrayRule:
     """What the arrays of a path are.
 
-    role: one of ROLES. name: that of the lane, which takes the place of the path; a "*" in it stands for what the last
-    "*" of the path does. unit: free text, of times one of UNITS. names: of the channels, or the path of the attribute
-    or array that has them. missing: numbers that stand for no value, read as NaN. axis: that of the timesteps, 0 or 1.
-    first: the row of the first timestep. extra: rows more than timesteps that each episode has. files: the texts are
-    paths of image files, relative to the folder of the episode's file.
+    role: one of ROLES. name: that of the lane, which takes the place of the path; a "*" in it, and in names, stands for
+    what the last "*" of the path does. unit: free text, of times one of UNITS. names: of the channels, or the path of
+    the attribute or array that has them. missing: numbers that stand for no value, read as NaN. axis: that of the
+    timesteps, 0 or 1. first: the row of the first timestep. extra: rows more than timesteps that each episode has.
+    files: the texts are paths of image files, relative to the folder of the episode's file.
     """
 
     pattern: str
@@ -164,7 +164,7 @@ class EpisodeLayout:
         """Return the rule of an array."""
         for rule in self.arrays:
             if rule.pattern == path or fnmatchcase(path, rule.pattern):
-                return replace(rule, name=_named(rule, path)) if "*" in rule.name else rule
+                return rule if "*" not in rule.name else _with_names(rule, path)
         return ArrayRule(path, self.rest)
 
     def names(self, path: str) -> bool:
@@ -177,11 +177,12 @@ def may_have_layout(path: str) -> bool:
     return path.lower().endswith(_FILES)
 
 
-def _named(rule: ArrayRule, path: str) -> str:
-    """Return the name of a rule with what the last "*" of its pattern stands for in a path."""
+def _with_names(rule: ArrayRule, path: str) -> ArrayRule:
+    """Return a rule with what the last "*" of its pattern stands for in a path in its names."""
     before, _, after = rule.pattern.rpartition("*")
     found = re.match(f"{translate(before)[:-2]}(.*){translate(after)}", path)  # less the mark of the end
-    return rule.name.replace("*", found[1] if found else path)
+    part = found[1] if found else path
+    return replace(rule, name=rule.name.replace("*", part), names=tuple(name.replace("*", part) for name in rule.names))
 
 
 def split_role(text: str) -> tuple[str, str]:

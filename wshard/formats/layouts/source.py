@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -122,7 +122,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
     def _listed(self) -> Iterator[tuple[str, Place]]:
         """Yield (name, file) of the files of the location."""
         layout, place = self.layout, self._place
-        if layout.container == "npy" or not place.is_dir():
+        if (layout.container == "npy" and not layout.files) or not place.is_dir():
             yield "", place
             return
         if layout.files:

@@ -64,6 +64,29 @@ def test_motions_of_smplx_are_read(tmp_path: Path) -> None:
         assert [*episode.metadata["left_out"]] == ["markers_latent_vids"]  # pickled
 
 
+def test_motions_of_humanml3d_are_read_by_its_name(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    motions = {
+        name: rng.normal(size=(steps, 263)).astype(np.float32) for name, steps in (("000001", 9), ("M012314", 5))
+    }
+    for name, values in motions.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    for address, _ in list_episodes(tmp_path, "layout:humanml3d"):
+        with open_episode(address) as episode:
+            assert np.array_equal(episode.lane("signal/joint_vecs"), motions.pop(episode.id))
+            assert episode.timebase.tick_hz == 20
+    assert not motions
+
+
+def test_channels_have_the_names_of_joints(tmp_path: Path) -> None:
+    path, _ = ROBOT_FILES["unitree"](tmp_path)
+    with open_episode(path) as episode:
+        assert episode.lanes()["action/left_arm/qpos"].names == ("kLeftShoulderPitch",)
+    path, _ = ROBOT_FILES["droid"](tmp_path)
+    with open_episode(path) as episode:
+        assert episode.lanes()["action/cartesian_velocity"].names[3:] == ("roll", "pitch", "yaw")
+
+
 def test_frames_of_droid_are_those_of_its_videos(tmp_path: Path) -> None:
     path, _ = ROBOT_FILES["droid"](tmp_path)
     with av.open(str(path.parent / "recordings" / "MP4" / "22008760.mp4")) as container:
