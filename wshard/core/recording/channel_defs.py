@@ -50,9 +50,9 @@ class ChannelDef:
         semantics: What the values mean, free text.
         sampling_rate_hz: Its own rate, if it differs from the episode's.
         content_type: What its block holds, free text.
+        prefix: "signal" for an observation, "action" for an action, "" if timesteps decide.
         names: The names of the components of a timestep along its last axis, such as joints.
         unit: The unit of the values, free text.
-        prefix: "signal" for an observation, "action" for an action, "" if timesteps decide.
 
     Examples:
         >>> ChannelDef("state", DType.FLOAT32, [3]).shape
