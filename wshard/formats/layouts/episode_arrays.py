@@ -6,6 +6,8 @@ from collections import Counter
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from wshard.errors import FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.columns import of_batch, rows_of, taken, value_of
