@@ -10,6 +10,7 @@ import tarfile
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from shutil import disk_usage
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +37,12 @@ typer.main.get_command = cache(typer.main.get_command)
 # A shell that starts the gate in the background has its children ignore Ctrl-C, and they theirs: tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Archives and data sets are written durably, which takes most of the time on a disk: where there is room, tests write
+# to memory. PostgreSQL and tests about disks use folders of their own.
+MEMORY = Path("/dev/shm")  # noqa: S108  (pytest makes folders of its own in it, which others cannot enter)
+if MEMORY.is_dir() and disk_usage(MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # A deadline would measure the machine, not the code. The gate draws the same examples every time, so that a change is
 # judged by what it changed: fifteen suffice. `make properties` draws others, and more.

@@ -56,6 +56,7 @@ def slow_piece(query, rows, free):
     return min(costs) / len(query)
 
 
+@pytest.mark.long
 def test_alignments_equal_slow_loops(modules):
     archive = walks(9, 17, 1, 14)
     for query in [*walks(12, 5, 1, 20), archive[1], np.repeat(archive[2], 3, axis=0)]:
@@ -112,6 +113,7 @@ def test_an_archive_is_requested_all_but_the_one_that_asks(modules):
     assert (scores[np.isfinite(scores)] < 1).all()
 
 
+@pytest.mark.long
 def test_pictures_show_results_and_what_a_disturbed_episode_finds(modules, tmp_path):
     episodes = walks(40, 50, 60, 70)
     rows = np.concatenate(episodes)

@@ -140,6 +140,7 @@ def test_a_peer_that_is_not_there_is_left_out_with_a_word(modules, monkeypatch, 
         assert message == "stumpy is skipped: no numba here"
 
 
+@pytest.mark.long
 def test_all_of_it_runs_on_a_few_episodes_through_an_archive(modules, monkeypatch, tmp_path):
     plays = [play(modules, seed) for seed in range(4)]
     twin = play(modules, 2)

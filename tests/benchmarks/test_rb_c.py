@@ -84,6 +84,7 @@ def test_digamma_follows_its_recurrence(modules):
     assert modules.baselines._digamma(counts) == pytest.approx(slow, abs=1e-6)
 
 
+@pytest.mark.long
 def test_a_round_says_something_of_every_clip(modules, tmp_path):
     task = [recorded(modules, number, 80 + number) for number in range(20)]
     seen = modules.rb_c.play_round(task, [0.0, 0.1, 0.3, 0.1] * 5, seed=(0, 0), baselines=True)

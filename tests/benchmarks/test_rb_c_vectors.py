@@ -40,6 +40,7 @@ def recorded(bench, tasks=3, each=22):
     return found
 
 
+@pytest.mark.long
 def test_it_finds_what_it_hid(bench, capsys):
     originals = bench.copies.distinct(recorded(bench), "prop")
     results = bench.vectors.measure(originals, "prop")

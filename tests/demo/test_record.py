@@ -120,7 +120,7 @@ def test_an_arm_episode_reports_where_it_comes_from(recorded):
     assert np.flatnonzero(recorded.truncations).tolist() == [recorded.length - 1]
 
 
-@pytest.mark.parametrize("task", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("task", ["CartPole-v1", pytest.param("Pendulum-v1", marks=pytest.mark.long)])
 def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actions(recorded, task):
     job = job_of(task, 5)
     recorded = load_wshard(recorded(task, 5))
@@ -151,6 +151,7 @@ def test_success_is_reported_where_the_environment_defines_it(recorded, task, su
         assert found.metadata["success"] or episode == 5, "without noise the controller must succeed"
 
 
+@pytest.mark.long
 def test_no_success_is_made_up_for_the_pendulum(recorded):
     recorded = load_wshard(recorded("Pendulum-v1", 0))
     message = recorded.metadata
@@ -180,6 +181,7 @@ def assert_same(first: Path, second: Path):
     np.testing.assert_array_equal(one.rewards, other.rewards)
 
 
+@pytest.mark.long
 def test_an_episode_does_not_depend_on_what_was_recorded_before_it(tmp_path, recorded):
     jobs = [job_of("reach-v3", number) for number in (0, 10)]
     record_all(tmp_path / "after", jobs, workers=1)
@@ -281,6 +283,7 @@ def recorder(tmp_path):
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("episodes_before", [0, 2], ids=["while processes start", "in the middle"])
 def test_ctrl_c_stops_all_processes_quietly_and_leaves_whole_files(tmp_path, recorder, episodes_before):
     while int(recorder.stdout.readline().split()[0]) < episodes_before:

@@ -130,6 +130,7 @@ def test_a_demo_episode_plays(page, app):
     keep(page, "episode")
 
 
+@pytest.mark.long
 def test_a_span_of_a_demo_episode_finds_the_same_task(page, app):
     one, *_ = arms(app)
     page.goto(f"{app.url}/episodes/{one.uid}")

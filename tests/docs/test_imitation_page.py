@@ -13,6 +13,7 @@ from paths import ROOT
 PAGE = ROOT / "docs" / "imitation.md"
 
 
+@pytest.mark.long
 def test_the_page_leads_from_a_recording_to_a_policy_that_is_judged(tmp_path, monkeypatch):
     for name in ("torch", "metaworld"):
         pytest.importorskip(name)

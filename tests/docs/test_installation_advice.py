@@ -6,6 +6,7 @@ import pydoc
 import re
 import tomllib
 
+import pytest
 from paths import ROOT
 
 from wshard.core.messages import how_to_install, public_url, without_passwords
@@ -44,6 +45,7 @@ def test_every_package_reports_extras_in_the_same_words():
     assert {"torch", "postgres", "parquet", "pandas", "watch", "hub"} <= named <= set(known)
 
 
+@pytest.mark.long
 def test_errors_name_no_page_that_is_not_installed():
     """OWN_DATA names a text that is in the package; `python -m pydoc` prints it."""
     (module,) = re.findall(r"`python -m pydoc ([\w.]+)`", OWN_DATA)

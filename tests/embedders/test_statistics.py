@@ -52,6 +52,7 @@ def test_merged_parts_are_the_whole_in_any_order(seed, cuts, offset, scale):
     assert_moments(Moments.of(rows), rows)
 
 
+@pytest.mark.long
 def test_more_parts_than_are_merged_at_once_come_as_a_stream():
     rows = np.random.default_rng(1).normal(1e9, 1.0, size=(20_000, 2))
     assert_moments(merge(Moments.of(part) for part in np.split(rows, 10_000)), rows)

@@ -68,7 +68,7 @@ def test_two_processes_write_at_once_and_nothing_is_lost(location: Path | str) -
         assert catalog.vectors.state(space)[0] == 2 * batches * BATCH
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(location: Path | str, seed: int) -> None:
     Catalog.open(location, create=True).close()
     writer = start(location, "victim", 10_000)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-HISTORIES = int(os.environ.get("WSHARD_HISTORIES", "4"))
+HISTORIES = int(os.environ.get("WSHARD_HISTORIES", "2"))
 STEPS = 14
 SPACE = make_space()
 KILLED = get_context("forkserver")

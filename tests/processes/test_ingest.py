@@ -179,6 +179,7 @@ def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, mom
         assert_complete(archive, [*first, *own, *other])
 
 
+@pytest.mark.long
 def test_searches_beside_an_ingest_see_more_and_more(tmp_path, data):
     folder, _, begun = data
     archive = tmp_path / "archive"
@@ -228,6 +229,7 @@ def _die(_):
     time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_nobody_waits_for_processes_that_start():
     with workers(2) as crew:
         assert {*crew.each(_own_process, range(50))} == {os.getpid()}
@@ -237,6 +239,7 @@ def _own_process(_):
     return os.getpid()
 
 
+@pytest.mark.long
 def test_batches_are_worked_off_in_order_by_all_hands_and_a_single_one_starts_none():
     with workers(3) as crew:
         assert list(crew.each(_who, [7])) == [(7, os.getpid())]
@@ -284,6 +287,7 @@ def threads_of_blas(_: object) -> set[int]:
     return {library.num_threads for library in blas_threads().lib_controllers}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 2])
 def test_each_process_has_one_thread_of_blas(count):
     before = [library.num_threads for library in blas_threads().lib_controllers]

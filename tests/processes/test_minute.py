@@ -115,6 +115,7 @@ def limited(limit, archive, data):
     return process.returncode, errors
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
     archive, data = tmp_path / "archive", tmp_path / "data"
     save(data / "one", *(episode(0, number, 8) for number in range(20)))

@@ -95,6 +95,7 @@ def test_search_finds_the_query_first_and_reports_how(home):
     assert lines[-1].startswith("3 hits, exact, ")
 
 
+@pytest.mark.long
 def test_a_closed_stderr_changes_nothing(own):
     quiet = f'"{WSHARD}" ingest episodes -a other 2>&-'
     done = subprocess.run(["/bin/sh", "-c", quiet], cwd=own, capture_output=True, text=True, check=False)

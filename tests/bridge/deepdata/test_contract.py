@@ -97,6 +97,7 @@ def test_a_metric_that_the_server_has_not_is_refused_with_advice(tmp_path):
             contract.test_an_empty_index_answers_with_nothing(tmp_path)
 
 
+@pytest.mark.long
 def test_the_live_tests_run_on_the_server_that_is_named_and_leave_nothing_after():
     fake = Fake()
     with serving(fake.respond) as server:

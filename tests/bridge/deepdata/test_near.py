@@ -34,7 +34,7 @@ def test_what_is_farther_away_stands_for_itself(dim):
     assert Near(dim).add(names, [one.astype("<f4").tobytes() for one in vectors]) == names
 
 
-@pytest.mark.parametrize("noise", [1e-6, 1e-4])
+@pytest.mark.parametrize("noise", [1e-4, pytest.param(1e-6, marks=pytest.mark.long)])
 def test_s4_nearly_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_path, noise):
     with bench(tmp_path) as made:
         ids, rng = made.shelf.register(200), np.random.default_rng(4)

@@ -53,6 +53,7 @@ def test_a_server_that_hangs_holds_a_search_as_long_as_its_time_limit_allows(han
     assert said == f"waiting for {hanging}: no answer yet to GET /v2/collections"
 
 
+@pytest.mark.long
 def test_the_command_line_says_after_two_seconds_that_it_waits_and_gives_up_when_it_should(hanging, archive):
     line = [
         sys.executable,

@@ -132,6 +132,7 @@ def test_s11_a_lost_answer_to_a_search_is_requested_again_and_a_refusal_is_not(f
         filled.shelf.index.search(filled.space, unit_vectors(1)[0], top(3))
 
 
+@pytest.mark.long
 def test_s12_searches_while_batches_come_in_are_right(filled):
     more = filled.commit(200)
     done = threading.Event()

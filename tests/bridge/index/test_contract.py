@@ -397,7 +397,7 @@ DOUBLES = [
     (_OnlyWhatItWasTold, "test_an_index_that_is_opened_again_holds_the_same"),
     (_PostFiltering, "test_a_filter_never_costs_hits"),
     (_RememberingFilters, "test_filters_see_what_the_catalog_says_now"),
-    (_MissingIsAnyReward, "test_random_filters_give_what_brute_force_gives"),
+    pytest.param(_MissingIsAnyReward, "test_random_filters_give_what_brute_force_gives", marks=pytest.mark.long),
     (_PostFiltering, "test_random_filters_give_what_brute_force_gives"),
     (_UnstableTies, "test_random_filters_give_what_brute_force_gives"),
     (_OnlyWhatItWasTold, "test_random_lives_give_what_brute_force_gives"),

@@ -559,6 +559,7 @@ def test_a_process_that_is_killed_while_it_writes_lists_costs_nothing(shelf, tmp
     check_everything(shelf)
 
 
+@pytest.mark.long
 def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf, tmp_path):
     processes = [writer(tmp_path, 1) for _ in range(2)]
     while any(process.poll() is None for process in processes):

@@ -101,6 +101,7 @@ def test_two_processes_ingest_the_same_folder_at_once(url, many):
     assert_complete(url, paths)
 
 
+@pytest.mark.long
 def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, many):
     folder, paths = many
     ingest(url, *paths[:15])
@@ -119,6 +120,7 @@ def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, ma
         assert check(archive).ok
 
 
+@pytest.mark.long
 def test_a_server_that_is_restarted_ends_an_ingest_in_one_line_and_the_next_run_finishes(server, url, many):
     folder, paths = many
     ingest(url, *paths[:15])

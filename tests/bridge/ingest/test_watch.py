@@ -134,6 +134,7 @@ def test_what_comes_is_checked_as_it_was_wished(tmp_path, monkeypatch, how, scor
         assert opened.catalog.query.count("flag:finite") == flagged
 
 
+@pytest.mark.long
 def test_a_file_that_grows_slowly_waits_and_a_damaged_one_is_reported_once(tmp_path):
     folder, archive = tmp_path / "data", tmp_path / "archive"
     folder.mkdir()
@@ -282,6 +283,7 @@ def test_without_watchfiles_it_says_what_to_install(tmp_path, monkeypatch):
         ingestor.watch(tmp_path)
 
 
+@pytest.mark.long
 def test_a_data_set_that_comes_in_pieces_is_complete_in_the_end(tmp_path, dataset_fixtures):
     """Its files come in folders of folders, with pauses in which what is there is tried."""
     source, place = dataset_fixtures / "lerobot" / "lerobot_v21_image", tmp_path / "new" / "set"

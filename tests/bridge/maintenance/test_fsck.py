@@ -357,7 +357,9 @@ COPIED = ("vectors.f32", "points.i64", "header.json", "CURRENT", "sketches.f32",
 
 
 @pytest.mark.parametrize(
-    ("product", "name"), [*(("sqlite", name) for name in COPIED), ("postgresql", "vectors.f32")], indirect=["product"]
+    ("product", "name"),
+    [("sqlite", "vectors.f32"), *(pytest.param("sqlite", name, marks=pytest.mark.long) for name in COPIED[1:])],
+    indirect=["product"],
 )
 def test_a_damaged_copy_for_searching_is_made_again(archive, folder, name):
     path = next(path for path in copies(archive) if path.name == name)

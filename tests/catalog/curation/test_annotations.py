@@ -167,6 +167,7 @@ def test_undoing_is_taking_the_last_review_off_a_stack(steps: list[str], tmp_pat
     assert (review and review.state) == (stack[-1] if stack else None)
 
 
+@pytest.mark.long
 @settings(max_examples=12)
 @given(
     steps=st.lists(st.tuples(st.integers(1, 3), st.sampled_from(("a", "b", "undo"))), max_size=10),

@@ -67,6 +67,7 @@ def test_it_cannot_report_without_a_file(tmp_path):
     assert nothing.version() is None
 
 
+@pytest.mark.long
 def test_many_threads_ask_while_one_writes(tmp_path, archive):
     """None is given an older state than it was given before."""
     over, wrong, rounds = threading.Event(), [], []

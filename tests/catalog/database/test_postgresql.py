@@ -139,6 +139,7 @@ with Catalog.open(url, create=True) as catalog:
 """
 
 
+@pytest.mark.long
 def test_processes_that_create_at_once_get_one_archive(server: Server) -> None:
     url = server.empty()
     assert len(set(children(CREATE, *[[url]] * 2))) == 1

@@ -378,6 +378,7 @@ def test_killed_at_any_moment_there_is_the_old_file_or_the_new_one(
     assert all(name.startswith(".target.db.") for name in strangers(tmp_path, "target.db") if "-" not in name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["back_up", "restore"])
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, large: Path, what: str) -> None:
     target = tmp_path / "target.db"

@@ -128,6 +128,7 @@ def test_a_sample_is_spread_over_all_episodes_with_vectors(tmp_path):
         assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 16
 
 
+@pytest.mark.long
 def test_a_sample_is_spread_also_where_episodes_came_one_by_one(tmp_path):
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(260)])]

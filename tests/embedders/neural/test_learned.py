@@ -163,6 +163,7 @@ def test_training_learns_to_distinguish_movements_and_repeats_itself():
     assert again.sha256 != train(windows, Shape(3, 16, 16), Training(steps=3, batch=64, seed=4)).sha256
 
 
+@pytest.mark.long
 def test_training_stops_when_its_time_is_over():
     windows, _ = shapes(8, np.random.default_rng(0))
     message = []

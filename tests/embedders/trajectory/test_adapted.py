@@ -159,7 +159,7 @@ def test_what_cannot_be_fitted_to_is_refused():
         fit([np.zeros((4, 400))] * FEWEST, FitOptions())
 
 
-@pytest.mark.parametrize("channels", [1, 70])
+@pytest.mark.parametrize("channels", [1, pytest.param(70, marks=pytest.mark.long)])
 def test_one_channel_or_many_that_never_move_are_fitted_to(channels):
     fitted = fit([np.zeros((20, channels))] * FEWEST, FitOptions(views=1))
     assert np.isfinite(fitted.linear_map.matrix).all()

@@ -286,6 +286,7 @@ def failures(contract: object, names: list[str], folder: Path) -> set[str]:
     return found
 
 
+@pytest.mark.long
 def test_the_source_contract_finds_each_broken_source_and_each_of_its_tests_finds_one(tmp_path):
     found: dict[str, set[str]] = {}
     for double in SOURCE_DOUBLES:

@@ -300,6 +300,7 @@ def test_compressed_texts_that_claim_to_be_longer_than_the_file_are_refused(path
         assert source.load("demo_3").length == 7
 
 
+@pytest.mark.long
 def test_chunks_that_expand_to_more_than_they_hold_are_refused(path):
     inflated = zlib.compressobj(9)
     data = b"".join([*(inflated.compress(bytes(1 << 20)) for _ in range(300)), inflated.flush()])

@@ -145,6 +145,7 @@ def test_frames_of_a_real_recording_are_those_at_their_time(dataset_fixtures, ke
     assert np.array_equal(found, np.stack([frames[at], frames[at + 1]]))
 
 
+@pytest.mark.long
 def test_footers_of_closed_files_are_freed_at_once(dataset_fixtures):
     def load(key: str) -> None:
         with LeRobotSource(dataset_fixtures / "lerobot" / "lerobot_v21_image") as source:

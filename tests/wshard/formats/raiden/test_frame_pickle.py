@@ -107,6 +107,7 @@ def test_large_files_are_refused_unread(tmp_path):
         read_frame(tmp_path / "0000000001.pkl")
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_damaged_pickles_give_arrays_or_a_typed_error(data):

@@ -66,7 +66,12 @@ def read_episodes(place):
         return [source.load(key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
 
 
-@pytest.mark.parametrize("name", COLLECTIONS)
+SLOW = ("zarr", "lerobot", "lerobot_v21", "video", "lance_video")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in COLLECTIONS]
+)
 def test_an_interrupted_conversion_continues_after_its_last_part(tmp_path, episodes, name):
     folders = {one: tmp_path / one / "same" for one in ("whole", "stopped", "killed")}
     for folder in folders.values():
@@ -109,7 +114,7 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_the_same_command_continues_after_a_signal(tmp_path, episodes, number):
     (tmp_path / "out").mkdir()
     place = tmp_path / "out" / "a.hdf5"
@@ -192,6 +197,7 @@ def test_a_target_that_is_refused_leaves_nothing(tmp_path, episodes):
         assert [*tmp_path.iterdir()] == [episodes]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["robomimic", "minari", "zarr"])
 def test_a_disk_that_is_full_ends_a_conversion_and_names_the_target(tmp_path, episodes, name):
     program = (
