@@ -358,7 +358,11 @@ COPIED = ("vectors.f32", "points.i64", "header.json", "CURRENT", "sketches.f32",
 
 @pytest.mark.parametrize(
     ("product", "name"),
-    [("sqlite", "vectors.f32"), *(pytest.param("sqlite", name, marks=pytest.mark.long) for name in COPIED[1:])],
+    [
+        ("sqlite", "vectors.f32"),
+        *(pytest.param("sqlite", name, marks=pytest.mark.long) for name in COPIED[1:]),
+        pytest.param("postgresql", "vectors.f32", marks=pytest.mark.long),
+    ],
     indirect=["product"],
 )
 def test_a_damaged_copy_for_searching_is_made_again(archive, folder, name):
