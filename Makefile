@@ -20,7 +20,7 @@ help:
 	@echo "make wheel    build the wheel, with these pages, into dist/"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
-	@echo "make long     the tests that are too slow for the gate, one case of each         (about 2 minutes)"
+	@echo "make long     the tests and cases that are too slow for the gate                  (about 6 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
 	@echo "make products  what the gate tests with SQLite, with PostgreSQL too"
