@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _MAX_FILES: Final = 4096
 _MAX_HEADER: Final = 1 << 16
 _MAX_GROUPS: Final = 1 << 20
+_MAX_STATED: Final = 64  # groups whose attributes stay in memory
 
 
 class Hdf5Arrays:
@@ -35,6 +36,7 @@ class Hdf5Arrays:
     def __init__(self, place: Place) -> None:
         self._where, self._file = str(place), open_hdf5(place)
         self._found: dict[str, dict[str, Any]] = {}
+        self._stated: dict[str, dict[str, Any]] = {}
 
     def close(self) -> None:
         """Close the file."""
@@ -84,8 +86,13 @@ class Hdf5Arrays:
 
     def attributes(self, group: str = "") -> dict[str, Any]:
         """Return the attributes of a group."""
-        with translate_errors(self._where):
-            return read_attributes(expect_group(self._file, group, self._where) if group else self._file)
+        if group not in self._stated:
+            with translate_errors(self._where):
+                stated = read_attributes(expect_group(self._file, group, self._where) if group else self._file)
+            if len(self._stated) > _MAX_STATED:
+                self._stated.clear()
+            self._stated[group] = stated
+        return self._stated[group]
 
 
 class NpzArrays(Flat):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wshard.core.plugins import import_library
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
     if values.size != count * math.prod(shape):
         raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found {values.size} in {count}")
     return values.reshape(count, *shape)
+
+
+def concat_arrays(parts: list[Any]) -> Any:
+    """Return Arrow arrays as one."""
+    return import_library("pyarrow", "parquet").concat_arrays(parts)
 
 
 def plain_numbers(rows: Any) -> Array:

@@ -12,9 +12,8 @@ import numpy as np
 
 from wshard.core.array_fields import DType
 from wshard.core.files.schemes import place_of
-from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError, FormatError, LimitError
-from wshard.formats.lerobot.arrow_arrays import count_leaves, storage_type, to_array
+from wshard.formats.lerobot.arrow_arrays import concat_arrays, count_leaves, storage_type, to_array
 from wshard.formats.lerobot.open_parquet import import_parquet, translate_errors
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ _MAX_DECODED: Final = 1 << 32
 _MAX_READ_AHEAD: Final = 1 << 21
 _MAX_GROUPS_AHEAD: Final = 32  # row groups; reading more would be wasted if sequential access ends
 _LARGE: Final = 1 << 24
+_ANY: Final = (-1,)  # in place of the shape of rows, of those that stay Arrow arrays
 _MAX_ROWS: Final = 1 << 20  # of row groups that are read whole
 _BATCH: Final = 16  # images that are read at once
 
@@ -141,15 +141,15 @@ class ParquetColumns:
         """Return rows [start, stop) of a column as an Arrow array; those of the last row groups stay in memory."""
         with translate_errors(self.path):
             first, last = self._groups(start, stop)
-            cached = self._rows.get(key := (name, (-1,)))
-            if cached is None or not cached.first <= first < last <= cached.last:
-                begin, end = self._footer.starts[first], self._footer.starts[last]
-                if end - begin > _MAX_ROWS:
-                    parts = [*self.batches(name, start, stop, _MAX_ROWS)]
-                    return import_library("pyarrow", "parquet").concat_arrays(parts)
-                values = self._columns([name], range(first, last))[name].combine_chunks()
-                cached = self._rows[key] = _Rows(first, last, begin, values)
-            return cached.values.slice(start - cached.start, stop - start)
+            begin, known = self._footer.starts[first], self._rows.get((name, _ANY))
+            if known is None or not known.first <= first < last <= known.last:
+                if self._footer.starts[last] - begin > _MAX_ROWS:
+                    return concat_arrays([*self.batches(name, start, stop, _MAX_ROWS)])
+                names = {one for (one, shape), rows in self._rows.items() if known and rows[:2] == known[:2]} | {name}
+                table = self._columns([*names], range(first, last))  # what was read alike is read together
+                self._rows |= {(one, _ANY): _Rows(first, last, begin, table[one].combine_chunks()) for one in names}
+                known = self._rows[name, _ANY]
+            return known.values.slice(start - known.start, stop - start)
 
     def images(self, name: str, start: int, stop: int) -> ImageColumn:
         """Return rows [start, stop) of a column of images, struct<bytes, path>, as a sequence that reads them."""
