@@ -31,13 +31,13 @@ def batch_axes(arrays: Sequence[ArrayFacts]) -> tuple[int, int] | None:
     flat = [one for one in scalars if len(one.shape) == 2 and min(one.shape) > 1]
     if flat:
         return _axes(flat[0])
-    if any(one.is_column and one.rows > 1 for one in scalars):
-        return None
-    deep = [one for one in arrays if len(one.shape) > 2 and min(one.shape[:2]) > 1 and one.dtype != "uint8"]
+    deep = [one for one in arrays if len(one.shape) > 2 and one.dtype != "uint8"]
     acting = [one for one in deep if one.meaning == names.ACTION] or deep
     if not acting or any(one.meaning == names.ACTION for one in arrays if one not in acting):
         return None
     axes = _axes(acting[0])
+    if 1 not in axes and any(one.is_column and one.rows > 1 for one in scalars):
+        return None
     others = [one for one in arrays if one is not acting[0] and one.rows in (axes[0], axes[0] + 1)]
     if any(len(one.shape) == 2 and one.shape[1] not in (1, axes[1], axes[1] + 1) for one in others):
         return None  # rows of numbers beside rows of matrices
@@ -98,10 +98,12 @@ def _votes(
         if len(fits) == 1:
             yield fits[0], f"{one.path!r} has a length for each"
     for one in masks:
-        is_set = np.asarray(one.values, np.int8)
+        is_set = np.asarray(one.steps, np.int8)
         fits = [axis for axis in (0, 1) if not (np.diff(is_set, axis=1 - axis) > 0).any()]
         if len(fits) == 1:
             yield fits[0], f"{one.path!r} is set in the first timesteps of each"
+    if 1 in axes:
+        yield axes.index(1), "one of them only"
     for one in arrays:
         if one.meaning != names.MASK:
             yield from _vote_of_shape(one, axes)
@@ -119,7 +121,7 @@ def _vote_of_shape(facts: ArrayFacts, axes: tuple[int, int]) -> Iterator[tuple[i
 
 def _vote_of_values(facts: ArrayFacts) -> Iterator[tuple[int, str]]:
     """Yield what times and flags [episodes, steps] or [steps, episodes] say."""
-    values = facts.values
+    values = facts.steps
     if values is None:
         return
     if facts.meaning in (names.TIME, names.COUNTER):
@@ -139,20 +141,24 @@ def _doubts(arrays: Sequence[ArrayFacts], axes: tuple[int, int], axis: int, *, h
     """Yield what speaks against rows that all count."""
     if has_lengths:
         return
+    lanes: list[Array] = []
     for one in arrays:
-        if one.shape[:2] != axes or one.values is None or one.kind not in (NUMBERS, FLAGS):
+        sizes = one.shape[axis : axis + 1] if len(one.shape) > 1 else ()
+        if sizes != axes[axis : axis + 1] or one.steps is None or one.kind not in (NUMBERS, FLAGS):
             continue
-        values = one.values if axis == 0 else one.values.swapaxes(0, 1)
-        if one.kind == FLAGS and one.meaning in (names.END, names.LAST, names.TRUNCATED) and values[:, :-1].any():
+        steps = one.steps if axis == 0 else one.steps.swapaxes(0, 1)
+        if one.kind == FLAGS and one.meaning in (names.END, names.LAST, names.TRUNCATED) and steps[:, :-1].any():
             yield f"{one.path!r}: set before the last timestep: padding or another episode follows, and no array says"
-        elif one.kind != FLAGS and one.meaning not in (names.TIME, names.COUNTER) and _is_padded(values):
-            yield f"{one.path!r}: its last timesteps are empty in some episodes: padding, and no array has lengths"
-        elif axis and len(one.values) < one.rows:
+        if axis and len(one.steps) < one.rows:
             yield f"{one.path!r}: too large to look for padding at its end"
+        if one.kind == NUMBERS and one.meaning not in (names.TIME, names.COUNTER) and steps.shape[1] > 1:
+            lanes.append(steps[:, -2:].reshape(len(steps), 2, -1).astype(np.float64))
+    if lanes and _are_padded(np.concatenate([one[: min(map(len, lanes))] for one in lanes], axis=2)):
+        yield "the last timesteps of some episodes are all the same: padding, and no array has lengths"
 
 
-def _is_padded(values: Array) -> bool:
-    """Return True if some episodes, not all, end with zeros or NaN."""
-    is_empty = ((values == 0) | ~np.isfinite(values)).reshape(*values.shape[:2], -1).all(axis=2)
-    ends = is_empty[:, -min(values.shape[1], 2) :].all(axis=1) & ~is_empty.all(axis=1)
-    return bool(ends.any()) and not bool(ends.all())
+def _are_padded(last: Array) -> bool:
+    """Return True if the last timesteps of an episode are one number, or equal. last: [episodes, 2, numbers]."""
+    filled = np.nan_to_num(last, nan=np.inf)
+    is_one_number = (filled[:, 1] == filled[:, 1, :1]).all(axis=1) & (filled.shape[2] > 1)
+    return bool((is_one_number | (filled[:, 0] == filled[:, 1]).all(axis=1)).any())

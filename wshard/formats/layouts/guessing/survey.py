@@ -60,6 +60,11 @@ class ArrayFacts:
         return len(self.shape) == 1 or (len(self.shape) == 2 and self.shape[1] == 1)
 
     @property
+    def steps(self) -> Array | None:
+        """The values with all axes of the array."""
+        return None if self.values is None else self.values.reshape(-1, *self.shape[1:])
+
+    @property
     def numbers(self) -> Array | None:
         """The whole numbers of a column, all of them; None for another array."""
         is_complete = self.is_column and self.values is not None and len(self.values) == self.rows
