@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _OLDER: Final = "ros2_humble"  # the last distribution whose bags lack definitions
 _ROS2_ENCODINGS: Final = frozenset({"ros2msg", ""})
-_SECOND: Final = 1_000_000_000
 _STAMP_PARTS: Final = (frozenset({"sec", "nsec"}), frozenset({"sec", "nanosec"}), frozenset({"secs", "nsecs"}))
 _PROTOBUF_STAMPS: Final = frozenset({"google.protobuf.Timestamp", "google.protobuf.Duration"})
 _PROTOBUF_DTYPES: Final = ("", "i4", "i8", "u4", "u8", "f8", "f4", "?", "i4")  # by CPPTYPE_*; the last: an enum
@@ -82,7 +81,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         if value.keys() in _STAMP_PARTS and all(type(part) is int for part in value.values()):
             first, second = value.values() if next(iter(value)).startswith("sec") else reversed(value.values())
-            return Stamp(first * _SECOND + second)
+            return Stamp.of_seconds(first, second)
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         array = _array(value) if value and not isinstance(value[0], (str, dict)) else None
@@ -151,7 +150,7 @@ def _plain_field(field: Any, value: Any, depth: int) -> Any:
 
 def _struct(message: Any, depth: int) -> Any:
     if message.DESCRIPTOR.full_name in _PROTOBUF_STAMPS:
-        return Stamp(message.seconds * _SECOND + message.nanos)
+        return Stamp.of_seconds(message.seconds, message.nanos)
     return _plain_protobuf(message, depth + 1)
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from wshard.formats.topics.ros_definition import Definitions, RosField
 
 _FREE_ITEMS: Final = 1024
-_SECOND: Final = 1_000_000_000
 _MAX_PADDING: Final = 7
 
 
@@ -87,7 +86,7 @@ class _PlainReader:
         if kind in STAMPS:
             seconds = int(self._numbers(np.dtype("u4" if kind == "time" else "i4"), 1)[0])
             part = int(self._numbers(np.dtype("i4" if kind == "duration" else "u4"), 1)[0])
-            return Stamp(seconds * _SECOND + part)
+            return Stamp.of_seconds(seconds, part)
         return self.read_struct(kind)
 
     def _numbers(self, dtype: np.dtype[Any], count: int) -> Any:

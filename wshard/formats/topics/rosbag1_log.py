@@ -11,6 +11,7 @@ from wshard.core.messages import shown
 from wshard.errors import FormatError, UnsupportedFormatError
 from wshard.formats.topics.chunked_log import UNFINISHED, ChunkedLog, expand_chunk
 from wshard.formats.topics.message_log import Topic
+from wshard.formats.topics.values import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,6 @@ _MESSAGE, _BAG, _INDEX, _CHUNK, _CHUNK_INFO, _CONNECTION = range(2, 8)
 _U32: Final = struct.Struct("<I")
 _U64: Final = struct.Struct("<Q")
 _TIME: Final = struct.Struct("<II")
-_SECOND: Final = 1_000_000_000
 _INDEX_ROW: Final = np.dtype([("seconds", "<u4"), ("nanoseconds", "<u4"), ("offset", "<u4")])
 _COUNT: Final = np.dtype([("number", "<u4"), ("count", "<u4")])
 _INDEX_VERSION: Final = 1
@@ -49,7 +49,7 @@ class _Record(NamedTuple):
     @property
     def time(self) -> int:
         seconds, nanoseconds = _TIME.unpack(self.fields["time"])
-        return int(seconds) * _SECOND + int(nanoseconds)
+        return int(seconds) * SECOND + int(nanoseconds)
 
 
 class Rosbag1Log(ChunkedLog):
@@ -84,10 +84,12 @@ class Rosbag1Log(ChunkedLog):
     def _read_start(self) -> tuple[int, int]:
         """Return where the first record is behind the one of the bag, and where the index is, 0 if there is none."""
         version = self._read_at(0, len(_VERSION))
+        if not version.startswith(MAGIC):
+            raise FormatError(f"{self.where}: expected a ROS 1 bag, found other first bytes")
         if version != _VERSION:
             raise UnsupportedFormatError(
-                f"{self.where}: expected a ROS 1 bag of version 2.0, found first bytes {version!r}; of older versions, "
-                "`rosbag filter OLD.bag NEW.bag True` of ROS 1 writes one"
+                f"{self.where}: expected a bag of version 2.0, found {version!r}: `rosbag filter OLD.bag NEW.bag True` "
+                "of ROS 1 writes one"
             )
         bag = self._record(len(_VERSION))
         if bag is None or bag.op != _BAG:
@@ -147,7 +149,7 @@ class Rosbag1Log(ChunkedLog):
     def _add_index(self, chunk: int, index: Mapping[int, NDArray[Any]]) -> None:
         for number, rows in index.items():
             places = np.full((len(rows), 3), chunk, np.int64)
-            places[:, 0] = rows["seconds"].astype(np.int64) * _SECOND + rows["nanoseconds"]
+            places[:, 0] = rows["seconds"].astype(np.int64) * SECOND + rows["nanoseconds"]
             places[:, 2] = rows["offset"]
             self._places[number].frombytes(places.tobytes())
 

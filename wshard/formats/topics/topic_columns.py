@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.formats.topics.values import Stamp
+from wshard.formats.topics.values import TIME_DTYPE, Stamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,7 +147,9 @@ class ColumnsBuilder:
 def _place(ref: TopicColumns, path: str, column: _Column) -> None:
     if column.kind is np.ndarray:
         array = column.array()
-        if array.dtype.kind not in "biuf":
+        if array.dtype == TIME_DTYPE:
+            ref.times[path] = array.view(np.int64)
+        elif array.dtype.kind not in "biuf":
             ref.left_out[path] = f"values of {array.dtype}"
         elif array.size:
             ref.numbers[path] = array

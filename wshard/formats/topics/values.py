@@ -9,8 +9,17 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+_LATEST: Final = (1 << 63) - 1
 _MAX_DEPTH: Final = 64
 _MAX_STRUCTS: Final = 4096
+
+
+TIME_DTYPE: Final = np.dtype("M8[ns]")
+"""The dtype of arrays of times and durations."""
+
+
+SECOND: Final = 1_000_000_000
+"""In nanoseconds."""
 
 
 class Stamp(int):
@@ -18,9 +27,14 @@ class Stamp(int):
 
     __slots__ = ()
 
+    @classmethod
+    def of_seconds(cls, seconds: int, nanoseconds: int) -> Stamp:
+        """Return the stamp, or the nearest one of those that int64 has."""
+        return cls(max(-_LATEST - 1, min(_LATEST, seconds * SECOND + nanoseconds)))
+
 
 def flatten_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return numbers and arrays of them, texts, tuples of texts, Stamps and bytes by path.
+    """Return numbers and arrays of them, texts, tuples of texts, Stamps, arrays of TIME_DTYPE and bytes by path.
 
     Fields of structs in a list become arrays of one value a struct, where all of them have it in the same shape.
     """
@@ -57,7 +71,9 @@ def _walk_list(items: list[Any], path: str, depth: int) -> Iterator[tuple[str, A
 
 
 def _stack(items: list[Any], path: str) -> Iterator[tuple[str, Any]]:
-    if not any(item is None for item in items) and len({np.shape(item) for item in items}) == 1:
+    if items and all(isinstance(item, Stamp) for item in items):
+        yield path, np.array(items, np.int64).view(TIME_DTYPE)
+    elif not any(item is None for item in items) and len({np.shape(item) for item in items}) == 1:
         array = np.array(items)
         if array.dtype.kind in "biuf":
             yield path, array

@@ -15,6 +15,7 @@ from mcap.reader import make_reader
 from mcap.writer import Writer
 from topic_logs import (
     JOINTS,
+    SECOND,
     START,
     jpeg,
     json_rows,
@@ -213,6 +214,25 @@ def test_floats_that_messages_lack_are_nan_at_any_place(tmp_path):
         assert np.array_equal(episode.lane("m/x"), expected, equal_nan=True)
         assert np.array_equal(episode.lane("m/y"), [one.get("y", np.nan) for one in lacking], equal_nan=True)
         assert episode.metadata["left_out"] == {"m/n": "some messages lack it"}
+
+
+def test_times_in_lists_are_no_signals(tmp_path):
+    messages = [
+        {"t": [{"sec": n, "nsec": 5}] * 2, "tf": [{"stamp": {"sec": n, "nanosec": 7}, "x": n}]} for n in range(3)
+    ]
+    path = write_encoded(tmp_path / "a.mcap", json_rows("/m", messages, 10), {"/m": ("", "", b"", "json")})
+    with open_episode(path) as episode:
+        assert [name for name in episode if name.startswith("signal/")] == ["signal/m/tf/x"]
+        assert episode.lane("aux/stamps_ns/m/t").tolist() == [[n * SECOND + 5] * 2 for n in range(3)]
+        assert episode.lane("aux/stamps_ns/m/tf/stamp").tolist() == [[n * SECOND + 7] for n in range(3)]
+
+
+def test_times_beyond_int64_are_the_latest(tmp_path):
+    messages = [{"t": {"sec": 10**30, "nsec": 5}, "u": [{"sec": -(10**30), "nsec": 5}], "x": 1.5}] * 2
+    path = write_encoded(tmp_path / "a.mcap", json_rows("/m", messages, 10), {"/m": ("", "", b"", "json")})
+    with open_episode(path) as episode:
+        assert episode.lane("aux/stamps_ns/m/t").tolist() == [2**63 - 1] * 2
+        assert episode.lane("aux/stamps_ns/m/u").tolist() == [[-(2**63)]] * 2
 
 
 def test_null_in_json_is_nan(tmp_path):
