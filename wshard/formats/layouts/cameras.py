@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -134,10 +135,10 @@ def _add_camera(table: LaneTable, camera: Camera) -> None:
 
 
 def why_empty(column: Any) -> str:
-    """Return why an array is left out that has no values, or no image in its first row; "" for one that has."""
+    """Return why an array is left out that has no rows, or no image in the first; "" for one that has values."""
     if 0 in column.shape:
         return f"{column.dtype} {list(column.shape)}"
-    is_absent = isinstance(column, ImageRows) and not column.place_of(0).exists()
+    is_absent = isinstance(column, ImageRows) and not column.place_of(0).is_file()
     return f"{column.place_of(0)}: no such file" if is_absent else ""
 
 
@@ -243,7 +244,7 @@ def _find_files(file: Place, template: str, values: Mapping[str, Any], where: st
         return _Found([], field=field)
     place = place_of_data(folder, path, where)
     if not _WILDCARDS.search(_FIELD.sub("", template)):
-        return _Found([place]) if place.exists() else _Found([], place)
+        return _Found([place]) if place.is_file() else _Found([], place)
     found = {one.relative_to(folder): one for one in folder.glob(path)}
     return _Found([found[name] for name in sort_naturally(found)], place)
 
@@ -266,7 +267,17 @@ def read_details(place: Place, row: Mapping[str, str], values: Mapping[str, Any]
         document = next(fitting, {})
     if not isinstance(document, dict):
         raise FormatError(f"{place}: expected a JSON object, found {type(document).__name__}")
-    return document
+    plain: dict[str, Any] = _without_nan(document)
+    return plain
+
+
+def _without_nan(value: Any) -> Any:
+    """Return a JSON value with None for NaN and infinities."""
+    if isinstance(value, dict):
+        return {name: _without_nan(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @lru_cache(maxsize=4)

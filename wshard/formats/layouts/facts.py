@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from wshard.formats.hdf5.lane_table import LaneTable
     from wshard.formats.layouts.layout import EpisodeLayout
 
+_NO: Final = ("", "0", "false", "no", "fail", "failed", "failure")
 _TEXTS: Final = (rules.TASK, rules.ENVIRONMENT, rules.ID)
 
 
@@ -60,7 +61,7 @@ class EpisodeFacts:
         is_first = isinstance(value, list) and (len(value) == 1 or (rule.role == rules.TASK and value))
         value = value[0] if is_first and isinstance(value, list) else value
         if rule.role == rules.SUCCESS and value is not None:
-            metadata["success"] = bool(value)
+            metadata["success"] = value.lower() not in _NO if isinstance(value, str) else bool(value)
         elif rule.role == rules.TASK and isinstance(value, str):
             metadata["task"] = value
         elif rule.role in _TEXTS and value is not None:

@@ -161,7 +161,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         for path, (rule, column) in views.items():
             if column is None:
                 table.leave_out(path, _PICKLED)
-            elif reason := why_empty(column):
+            elif rule.role != rules.METADATA and (reason := why_empty(column)):
                 table.leave_out(path, reason)
             elif rule.role == rules.FINAL:
                 table.add_final(rule.name or "observations", column, column.shape[0] - 1)
@@ -282,6 +282,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
                 continue
             if rule.axis and len(column.shape) > 1:
                 column = turned(column)
+            if 0 in column.shape[1:]:  # rows without values
+                continue
             if rule.files:
                 column = listed_images(column, ref.file, f"{where}: {path!r}")
             is_time = rule.role == rules.TIME and column.shape

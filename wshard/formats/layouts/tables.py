@@ -259,6 +259,12 @@ def _without_null(value: Any) -> Any:
     return np.nan if value is None else value
 
 
+def _are_objects(value: Any) -> bool:
+    """Return True for a list of objects, some of which may be null."""
+    kinds = {type(one) for one in value} if isinstance(value, list) else set()
+    return dict in kinds and kinds <= {dict, type(None)}
+
+
 def _flatten(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     """Yield (path, value) of the members of objects; a list of objects gives a list per member."""
     if depth > _MAX_DEPTH:
@@ -267,9 +273,9 @@ def _flatten(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, member in value.items():
             yield from _flatten(member, f"{prefix}{name}", depth + 1)
-    elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-        names: Mapping[str, None] = dict.fromkeys(name for one in value for name in one)
+    elif _are_objects(value):
+        names: Mapping[str, None] = dict.fromkeys(name for one in value for name in one or ())
         for name in names:
-            yield from _flatten([one.get(name) for one in value], f"{prefix}{name}", depth + 1)
+            yield from _flatten([(one or {}).get(name) for one in value], f"{prefix}{name}", depth + 1)
     elif not isinstance(value, list) or not value or any(one is not None for one in value):
         yield path, value  # without the members that all objects of a list lack

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -85,6 +86,27 @@ def test_channels_have_the_names_of_joints(tmp_path: Path) -> None:
     path, _ = ROBOT_FILES["droid"](tmp_path)
     with open_episode(path) as episode:
         assert episode.lanes()["action/cartesian_velocity"].names[3:] == ("roll", "pitch", "yaw")
+
+
+def test_timesteps_without_a_state_are_refused_and_unused_arrays_are_left_out(tmp_path: Path) -> None:
+    path, _ = ROBOT_FILES["unitree"](tmp_path)
+    with open_episode(path) as episode:
+        assert "left_out" not in episode.metadata  # qvel, torque and hands have no values
+    document = json.loads(path.read_text())
+    del document["data"][2]["states"]["left_arm"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match="data/states/left_arm/qpos': expected rows of one shape"):
+        open_episode(path)
+
+
+@pytest.mark.parametrize(("stated", "success"), [("false", False), ("yes", True), (0, False), (True, True)])
+def test_success_in_words_is_understood(tmp_path: Path, stated: Any, success: bool) -> None:  # noqa: FBT001
+    path, _ = ROBOT_FILES["droid"](tmp_path)
+    about = next(path.parent.glob("metadata_*.json"))
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"success": stated, "length": float("nan")}))
+    with open_episode(path) as episode:
+        assert episode.metadata["success"] is success
+        assert episode.metadata["length"] is None
 
 
 def test_frames_of_droid_are_those_of_its_videos(tmp_path: Path) -> None:
