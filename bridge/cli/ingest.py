@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -175,6 +176,13 @@ def _print_batch(report: IngestReport, as_json: bool) -> None:
     typer.echo(_summary({**counts, "failed": len(report.failed)}))
 
 
+def _print_anomalies(report: IngestReport) -> None:
+    """Print a line for each location with odd numbers."""
+    for path, found in groupby(report.anomalies, key=lambda one: one.path):
+        listed = "; ".join(map(str, found))
+        typer.echo(printable(f"odd numbers, read as they are: {path}: {listed}"), err=True)
+
+
 def _print_report(report: IngestReport, place: str) -> None:
     from bridge.present.reports import COUNTS
     from wshard.core.chunks.files import is_episode
@@ -184,6 +192,7 @@ def _print_report(report: IngestReport, place: str) -> None:
     print_files("catalogued, not embedded", [(str(one.address), one.error) for one in report.unembedded])
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
+    _print_anomalies(report)
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"some files have an unrecognized format: {OWN_DATA}", err=True)
     if {*report.formats} - {OWN_FORMAT}:

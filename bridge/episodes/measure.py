@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bridge.episodes.anomalies import Anomalies, find_anomalies
 from bridge.spaces.lanes import is_vector
 from catalog.records import LaneDefinition
 from embedders.numeric import bridge_gaps
@@ -73,6 +74,7 @@ class Summary:
 
     spreads: Mapping[str, bytes | None]
     measured: Measured | None
+    anomalies: Anomalies = field(default_factory=Anomalies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +122,11 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
         if form.lanes:
             rows = [member.lanes[name].reshape(length, -1).T for name, _ in form.lanes]
             np.concatenate(rows, out=place, casting="unsafe")
-    by_name = _spreads_by_lane(form, columns)
+    tables, usable = measure_moments(columns)
+    by_name = _spreads_by_lane(form, columns, tables, usable)
     if not measuring:
         return [Summary(spreads, None) for spreads in by_name]
+    odd = find_anomalies(form, columns, tables, [member.times for member in members])
     measured_lanes = tuple(lane for lane in form.lanes if _is_measured(lane[0]))
     measured_form = MeasureLayout(measured_lanes, tuple(lane for lane in form.labels if _is_measured(lane[0])))
     if measured_form != form:
@@ -131,14 +135,15 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
         ]
     vectors = measure_alike(measured_form, columns, [(member.times, member.unit_s) for member in members])
     return [
-        Summary(spreads, Measured(measured_form, vector.copy()))
-        for spreads, vector in zip(by_name, vectors, strict=True)
+        Summary(spreads, Measured(measured_form, vector.copy()), anomalies)
+        for spreads, vector, anomalies in zip(by_name, vectors, odd, strict=True)
     ]
 
 
-def _spreads_by_lane(form: MeasureLayout, columns: NDArray[np.float64]) -> list[dict[str, bytes | None]]:
-    """Return the spreads of the lanes of each episode."""
-    tables, usable = measure_moments(columns)
+def _spreads_by_lane(
+    form: MeasureLayout, columns: NDArray[np.float64], tables: NDArray[np.float64], usable: NDArray[np.bool_]
+) -> list[dict[str, bytes | None]]:
+    """Return the spreads of the lanes of each episode, of which the moments are known."""
     spreads = spreads_of(tables, columns.shape[-1])
     by_episode: list[dict[str, bytes | None]] = [{} for _ in columns]
     edges = pairwise(accumulate((count for _, count in form.lanes), initial=0))

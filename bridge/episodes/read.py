@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.episodes.anomalies import Anomalies
     from catalog.records import EpisodeRow
     from embedders.space import Space
     from wshard.core.episode.meta_reader import Declaration
@@ -80,10 +81,11 @@ class FoundEpisode(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """Result of reading an episode: its record for the catalog, and its measures for quality checks if requested."""
+    """Result of reading an episode: its record for the catalog; its measures and what is odd in it, if requested."""
 
     record: EpisodeRecord
     measured: Measured | None
+    anomalies: Anomalies
 
 
 class _Lanes(NamedTuple):
@@ -145,7 +147,7 @@ def _finish(
     def summarised() -> list[Reading]:
         summaries = summarise([episode.numbers for episode in opened], measuring=measuring)
         return [
-            Reading(_record(episode, summary), summary.measured)
+            Reading(_record(episode, summary), summary.measured, summary.anomalies)
             for episode, summary in zip(opened, summaries, strict=True)
         ]
 

@@ -233,7 +233,7 @@ class TrajectoryIngestor:
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.index_sync.finish()
-            report.delayed = run.index_sync.delayed
+            report.delayed, report.anomalies = run.index_sync.delayed, run.anomalies.list()
         report.seconds = time.perf_counter() - started
         return report
 

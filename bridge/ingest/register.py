@@ -76,6 +76,9 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
         records = match_moved(catalog, [found.record for found in readings])
         displaced_by |= {record.displaces: record for record in records if record.displaces is not None}
         registrations = catalog.episodes.register(records)
+        for found in readings:
+            path = found.record.path
+            run.anomalies.add(path if found.record.key else posixpath.dirname(path), found.anomalies)
         for registered in registrations:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bridge.episodes.anomalies import AnomalyTally
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from bridge.archive import Archive
+    from bridge.episodes.anomalies import Anomaly
     from bridge.episodes.read import Failure
     from bridge.ingest.index_sync import IndexSync
     from bridge.support.progress import Progress
@@ -43,7 +46,8 @@ class IngestReport:
     vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
     is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix.
     spaces: how many episodes got vectors of which lanes: only episodes with the same lanes are compared. formats: the
-    numbers of locations and of episodes that were read in each format, or by each layout.
+    numbers of locations and of episodes that were read in each format, or by each layout. anomalies: odd
+    numbers in the episodes that were read, by location and kind.
     """
 
     new: int = 0
@@ -63,6 +67,7 @@ class IngestReport:
     skipped: Mapping[str, int] = field(default_factory=dict)
     spaces: dict[str, int] = field(default_factory=dict)
     formats: dict[str, tuple[int, int]] = field(default_factory=dict)
+    anomalies: list[Anomaly] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -83,7 +88,8 @@ class Run:
     """One run over an archive.
 
     newly_cataloged: ids of the new and changed episodes; embedded, of those that got vectors; bridged, of those of
-    them with gaps. by_lanes: ids of those that got vectors, by the lanes in words.
+    them with gaps. by_lanes: ids of those that got vectors, by the lanes in words. anomalies: what is odd in those that
+    were read.
     """
 
     archive: Archive
@@ -95,3 +101,4 @@ class Run:
     embedded: set[int] = field(default_factory=set)
     bridged: set[int] = field(default_factory=set)
     by_lanes: dict[str, set[int]] = field(default_factory=dict)
+    anomalies: AnomalyTally = field(default_factory=AnomalyTally)

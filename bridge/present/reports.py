@@ -9,6 +9,7 @@ from bridge.present.findings import present_failures
 from bridge.spaces.identity import describe
 
 if TYPE_CHECKING:
+    from bridge.episodes.anomalies import Anomaly
     from bridge.evaluation.compare import Evaluated
     from bridge.ingest.report import IngestReport, Replaced
     from bridge.maintenance.health import Health
@@ -31,8 +32,13 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "skipped": dict(report.skipped),
         "spaces": dict(report.spaces),
         "formats": {name: {"locations": one, "episodes": count} for name, (one, count) in report.formats.items()},
+        "anomalies": [_present_anomaly(one) for one in report.anomalies],
         "seconds": round(report.seconds, 3),
     }
+
+
+def _present_anomaly(one: Anomaly) -> dict[str, Any]:
+    return {"file_path": one.path, "kind": one.kind, "episodes": one.episodes, "channels": list(one.channels)}
 
 
 def _present_replaced(one: Replaced) -> dict[str, Any]:
