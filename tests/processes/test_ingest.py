@@ -81,7 +81,7 @@ def test_killed_at_any_moment_the_next_run_finishes_the_work(tmp_path, data, see
     assert_complete(archive, paths)
 
 
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_an_interrupted_run_is_resumed(tmp_path, data, count):
     folder, paths, _ = data
     archive = tmp_path / "archive"

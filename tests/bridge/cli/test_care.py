@@ -225,7 +225,7 @@ def test_ctrl_c_while_python_leaves_shows_no_trace():
 
 
 @pytest.mark.parametrize("command", ["bridge.cli.entry", "demo.__main__"])
-@pytest.mark.parametrize("after", [0.02, 0.1, 0.25])
+@pytest.mark.parametrize("after", [0.1, *(pytest.param(seconds, marks=pytest.mark.long) for seconds in (0.02, 0.25))])
 def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
     """The moment when the command's own first line runs is the earliest that can be answered."""
     code = (

@@ -32,6 +32,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_a_layout_keeps_neighbours_is_stored_and_becomes_stale(folder, monkeypatch):
     pytest.importorskip("openTSNE")
     with open_archive(folder / "lab") as archive:

@@ -48,7 +48,13 @@ def test_s7_import_is_never_used(filled):
 
 
 @pytest.mark.parametrize(
-    ("arrived", "again"), [(0, "killed"), (1, "same process"), (13, "killed"), (20, "same process")]
+    ("arrived", "again"),
+    [
+        pytest.param(0, "killed", marks=pytest.mark.long),
+        (1, "same process"),
+        (13, "killed"),
+        pytest.param(20, "same process", marks=pytest.mark.long),
+    ],
 )
 def test_s8_an_interrupted_batch_is_compared_before_anything_is_sent_again(filled, arrived, again):
     filled.commit(50)

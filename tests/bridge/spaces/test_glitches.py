@@ -34,7 +34,7 @@ def scale_of(archive) -> np.ndarray:
 
 
 @pytest.mark.parametrize("limits", [DEFAULT_THRESHOLDS, None])
-@pytest.mark.parametrize("spike", [1e3, 1e5, 1e20])
+@pytest.mark.parametrize("spike", [1e3, pytest.param(1e5, marks=pytest.mark.long), 1e20])
 def test_one_spike_makes_no_duplicates_and_moves_no_scale(tmp_path, spike, limits):
     whole, spiked = walks(20, 0), [*walks(21, spike)]
     for name, made in (("whole", whole), ("spiked", spiked)):

@@ -355,7 +355,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("what", ["back_up", "restore"])
 def test_killed_at_any_moment_there_is_the_old_file_or_the_new_one(
     tmp_path: Path, large: Path, what: str, seed: int
