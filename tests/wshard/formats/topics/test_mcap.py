@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 import struct
@@ -275,6 +276,49 @@ def test_maps_structs_and_bytes_of_protobuf_are_lanes_or_stated(tmp_path):
         assert episode.lane("m/gains/i").tolist() == [2, 2, 2]
         assert episode.lane("m/about/fields/mass/number_value").tolist() == [0, 0.5, 1]
         assert episode.metadata["left_out"] == {"m/raw": "bytes"}
+
+
+def foxglove_type(name, numbers, texts):
+    """Return the class foxglove.NAME of fields of uint32 and of texts, with bytes data, and its schema."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name=f"{name}.proto", package="foxglove", syntax="proto3")
+    fields = (
+        {"data": kinds.TYPE_BYTES}
+        | dict.fromkeys(numbers, kinds.TYPE_FIXED32)
+        | dict.fromkeys(texts, kinds.TYPE_STRING)
+    )
+    message = file.message_type.add(name=name)
+    for number, (field, kind) in enumerate(fields.items(), 1):
+        message.field.add(name=field, number=number, type=kind, label=kinds.LABEL_OPTIONAL)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"foxglove.{name}"))
+    return made, descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
+def test_cameras_in_json_and_protobuf_are_read(tmp_path):
+    packed, packed_schema = foxglove_type("CompressedImage", [], ["format", "frame_id"])
+    plain, plain_schema = foxglove_type("RawImage", ["width", "height", "step"], ["encoding"])
+    about = {"width": 24, "height": 16, "step": 72, "encoding": "rgb8"}
+    topics = {
+        "/json/jpeg": ("foxglove.CompressedImage", "jsonschema", b"{}", "json"),
+        "/json/raw": ("foxglove.RawImage", "jsonschema", b"{}", "json"),
+        "/proto/jpeg": ("foxglove.CompressedImage", "protobuf", packed_schema, "protobuf"),
+        "/proto/raw": ("foxglove.RawImage", "protobuf", plain_schema, "protobuf"),
+    }
+    rows = []
+    for number in range(4):
+        time, pixels = START + number * SECOND // 10, picture(number).tobytes()
+        texts = [base64.b64encode(data).decode() for data in (jpeg(number), pixels)]
+        rows.append((time, "/json/jpeg", json.dumps({"data": texts[0], "format": "jpeg"}).encode()))
+        rows.append((time, "/json/raw", json.dumps(about | {"data": texts[1]}).encode()))
+        rows.append((time, "/proto/jpeg", packed(data=jpeg(number), format="jpeg").SerializeToString()))
+        rows.append((time, "/proto/raw", plain(data=pixels, **about).SerializeToString()))
+    with open_episode(write_encoded(tmp_path / "a.mcap", rows, topics)) as episode:
+        for encoding in ("json", "proto"):
+            frames = episode.encoded(f"signal/{encoding}/jpeg")
+            assert [bytes(frames.image(step)) for step in range(4)] == [jpeg(number) for number in range(4)]
+            assert np.array_equal(episode.lane(f"{encoding}/raw"), [picture(number) for number in range(4)])
 
 
 def test_topics_of_any_name_are_lanes(tmp_path):
