@@ -82,7 +82,10 @@ def option_read() -> Iterator[None]:
 
 
 def reading_options(
-    format_name: str, layout: str | None, lane_map: Iterable[str] | None, columns: Mapping[str, Any] | None = None
+    format_name: str,
+    layout: str | None,
+    lane_map: Iterable[str] | None = None,
+    columns: Mapping[str, Any] | None = None,
 ) -> str:
     """Return how to read locations, of options of the command line; raises LayoutError, typer.BadParameter.
 
@@ -90,20 +93,23 @@ def reading_options(
     """
     from wshard.core.episode.protocol import read_as
     from wshard.formats.lane_map import encode_lane_map
-    from wshard.formats.layouts.named import layout_reference, table_reference
-    from wshard.formats.layouts.options import TableOptions
 
     given = {name: value for name, value in (columns or {}).items() if value}
     if (layout is not None) + bool(format_name) + bool(given) > 1:
         raise typer.BadParameter("expected one of --layout, columns of a table, and a format; found two")
     with option_read():
         renamed = encode_lane_map(lane_map or ())
-    if given:
-        actions = tuple(name.strip() for text in given.pop("actions", ()) for name in text.split(","))
-        how = table_reference(TableOptions(**given, actions=actions))
-    else:
-        how = format_name if layout is None else layout_reference(layout)
-    return read_as(how, renamed)
+    return read_as(_layout_of(layout, given) if layout is not None or given else format_name, renamed)
+
+
+def _layout_of(layout: str | None, columns: dict[str, Any]) -> str:
+    from wshard.formats.layouts.named import layout_reference, table_reference
+    from wshard.formats.layouts.options import TableOptions
+
+    if layout is not None:
+        return layout_reference(layout)
+    actions = tuple(name.strip() for text in columns.pop("actions", ()) for name in text.split(","))
+    return table_reference(TableOptions(**columns, actions=actions))
 
 
 def _message(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from wshard.cli.common import print_json, printable
-from wshard.core.episode.protocol import parse_read_as
+from wshard.core.episode.protocol import EpisodeAddress, parse_read_as
 from wshard.core.messages import plural
 from wshard.errors import FormatError, FormatWarning, StepError, WShardError
 
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 _MAX_LISTED: Final = 20  # episodes that `inspect` lists
 
 
-def list_foreign(path: Path) -> list[ConversionJob] | None:
+def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
     """Return the episodes that an argument names; None for a file of this project, or a folder to search for them.
 
     They are those of a location of another format, of all that are below a folder, of an address `PATH#KEY`, or the
-    timesteps of one, `PATH#KEY@START:STOP`. Raises what list_jobs raises.
+    timesteps of one, `PATH#KEY@START:STOP`. how: reading options, if they are given. Raises what list_jobs raises.
     """
-    from wshard.core.episode.protocol import EpisodeAddress
     from wshard.formats.detect import detect_format
     from wshard.training.conversion.jobs import list_jobs, locations_below
 
+    if how:
+        return list_jobs([path], how)
     if path.exists():
         name = str(detect_format(path))
         below = [] if name else [one for one in locations_below(EpisodeAddress(str(path))) if one.read_as]
@@ -89,7 +90,6 @@ def inspect_episodes(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool
 
 def _report(span: EpisodeSpan) -> dict[str, Any]:
     from wshard.core.repair.inspect import describe_episode
-    from wshard.formats.detect import detect_format
     from wshard.training.conversion.jobs import open_for_conversion
 
     address = span.address
@@ -98,7 +98,7 @@ def _report(span: EpisodeSpan) -> dict[str, Any]:
         blocks = [_describe_lane(episode, name, stop - start) for name in episode.lanes() if episode.has(name)]
         return {
             "path": str(address),
-            "format": str(detect_format(address.uri)) or "wshard",
+            "format": _format_of(address),
             "digest": episode.digest(),
             "episode": describe_episode(episode) | {"span": [start, stop]},
             "blocks": blocks,
@@ -114,11 +114,20 @@ def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, A
     return description | {"size": stored.bytes, "stored": stored.stored, "crc": ""} | describe_channels(lane)
 
 
-def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+def _format_of(address: EpisodeAddress) -> str:
+    """Return the name of the format that an address is read in: as it says, else as it is detected."""
     from wshard.formats.detect import detect_format
 
+    return parse_read_as(address.read_as)[0] or str(detect_format(address.uri)) or "wshard"
+
+
+def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
     items = _list_infos(jobs if as_json else jobs[:_MAX_LISTED])
-    summary = {"path": str(path), "format": str(detect_format(path)) or "wshard", "total": len(jobs)}
+    summary = {
+        "path": str(path),
+        "format": _format_of(jobs[0].span.address if jobs else EpisodeAddress(str(path))),
+        "total": len(jobs),
+    }
     if as_json:
         print_json(summary | {"items": items})
         return
@@ -128,7 +137,8 @@ def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> 
     _print_table(("key", "episode", "env", "length", "task"), rows)
     if len(jobs) > _MAX_LISTED:
         typer.echo(f"and {plural(len(jobs) - _MAX_LISTED, 'episode')} more")
-    typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'")
+    as_here = " with the same --layout" if jobs and jobs[0].span.address.read_as else ""
+    typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'{as_here}")
 
 
 def _print_locations(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:

@@ -14,11 +14,13 @@ import typer
 from wshard.cli.common import (
     EXIT_FAILED,
     JsonOption,
+    LayoutOption,
     option_read,
     parse_span,
     print_items,
     print_json,
     printable,
+    reading_options,
     reported,
 )
 from wshard.errors import FormatError
@@ -42,6 +44,7 @@ app = typer.Typer(
 @reported()
 def inspect(
     path: Annotated[Path, typer.Argument(readable=False, help="File, location of any format, or PATH#KEY.")],
+    layout: LayoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum.
@@ -60,7 +63,8 @@ def inspect(
     if is_shardpack(path) or (not path.exists() and ShardNames.parse(path).first is not None):
         inspect_pack(path, as_json=as_json)
         return
-    jobs = list_jobs([path]) if path.is_dir() else list_foreign(path)
+    how = reading_options("", layout)
+    jobs = list_jobs([path], how) if how or path.is_dir() else list_foreign(path)
     if jobs is not None:
         inspect_episodes(path, jobs, as_json=as_json)
         return
@@ -81,6 +85,7 @@ def verify(
         bool,
         typer.Option("--strict", help="Also fail on tolerated defects and on blocks without a checksum."),
     ] = False,
+    layout: LayoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Verify the integrity of files; exit 1 if any fails.
@@ -98,7 +103,8 @@ def verify(
     paths = [file for path in paths for file in (expand_shards(path) if path in ranges else [path])]
     for path in paths:
         (path if path.exists() else named_place(path)).stat()  # report missing files before reading others
-    jobs_by_path = {path: list_foreign(path) for path in paths}
+    how = reading_options("", layout)
+    jobs_by_path = {path: list_foreign(path, how) for path in paths}
     own_files = {path: [*find_files(path)] for path, jobs in jobs_by_path.items() if is_parent(path, jobs)}
     if empty := [str(path) for path, jobs in jobs_by_path.items() if not (jobs or own_files.get(path))]:
         files = f"no {' or '.join(SUFFIXES)} files found"
