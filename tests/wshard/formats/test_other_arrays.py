@@ -18,12 +18,9 @@ N = 30
 ROWS = np.arange(N * 3, dtype=np.float32).reshape(N, 3)
 FLAGS = np.arange(N) % 10 == 9
 OTHERS = {
-    "d4rl": {"observations": ROWS, "actions": ROWS, "rewards": np.ones(N), "terminals": FLAGS, "timeouts": FLAGS},
     "d4rl-states": {"observations": ROWS, "actions": ROWS, "terminals": FLAGS, "timeouts": FLAGS, "qpos": ROWS},
     "next": {"observations": ROWS, "actions": ROWS, "terminals": FLAGS, "next_observations": ROWS, "qpos": ROWS},
-    "rewarded": {"observations": ROWS, "actions": ROWS, "terminals": FLAGS, "rewards": np.ones(N), "qpos": ROWS},
     "no states": {"observations": ROWS, "actions": ROWS, "terminals": FLAGS},
-    "transitions": {"states": ROWS, "actions": ROWS, "rewards": np.ones(N), "dones": FLAGS},
     "mocap": {"poses": np.zeros((20, 156)), "mocap_framerate": np.array(120.0), "gender": np.array("male")},
     "padded": {"obs": np.zeros((5, 10, 3)), "act": np.zeros((5, 10, 2)), "lengths": np.arange(5)},
     "weights": {"w1": np.zeros((64, 32)), "b1": np.zeros(32)},
@@ -58,7 +55,7 @@ def test_a_folder_of_such_files_names_them_and_the_way_on(tmp_path):
                 find([folder])
 
 
-@pytest.mark.parametrize("name", ["d4rl", "d4rl-states", "next"])
+@pytest.mark.parametrize("name", ["d4rl-states", "next"])
 def test_rows_whose_last_action_counts_are_not_read_as_ogbench(tmp_path, name):
     np.savez(tmp_path / "x-v0.npz", **OTHERS[name])
     assert detect_format(tmp_path / "x-v0.npz") == "other_arrays"

@@ -25,6 +25,7 @@ WORLD_MODEL: Final = "hdf5"
 _MAX_NAMES: Final = 64
 _TEXT_SIZE: Final = 1 << 20
 _NUMBERED: Final = {"maniskill": re.compile(r"traj_\d+"), "minari": re.compile(r"episode_\d+")}
+_OF_D3RLPY: Final = "episode_terminals"  # of its version 1: ends that no other array has
 _DEMO: Final = re.compile(r"demo_\d+")
 _TEXTS: Final = {
     WORLD_MODEL: re.compile(rb"ep_offset\0"),
@@ -71,7 +72,7 @@ def _kind_of(file: Any, names: AbstractSet[str]) -> str:
     if {"observations", "action"} <= names and hasattr(child(file, "observations", ""), "keys"):
         return "aloha"
     has_flat_rows = {"observations", "actions"} <= names and ("terminals" in names or "timeouts" in names)
-    return "d4rl" if has_flat_rows else ""
+    return "d4rl" if has_flat_rows and _OF_D3RLPY not in names else ""
 
 
 def _has(group: Any, name: re.Pattern[str]) -> bool:

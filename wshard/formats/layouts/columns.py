@@ -69,6 +69,18 @@ class Flat:
         """Return the paths of the arrays below a group."""
         raise NotImplementedError
 
+    def column(self, path: str) -> RowArray:
+        """Return an array."""
+        raise NotImplementedError
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the arrays."""
+        return self.paths()
+
+    def single(self, name: str) -> RowArray:
+        """Return an array."""
+        return self.column(name)
+
     def groups(self, pattern: str) -> Sequence[str]:
         """Return the groups that fit the pattern."""
         depth = pattern.count("/") + 1
@@ -113,6 +125,13 @@ def as_column(array: Array) -> RowArray:
     return RowView(
         array.shape, TEXTS, lambda start, stop: array[start:stop].astype(object) if array.ndim else str(array)
     )
+
+
+def as_texts(texts: Sequence[str]) -> RowArray:
+    """Return texts as a column."""
+    array = np.empty(len(texts), object)
+    array[:] = texts
+    return RowView((len(texts),), TEXTS, lambda start, stop: array[start:stop])
 
 
 def rows_of(column: RowArray, start: int, stop: int) -> RowArray:
@@ -184,8 +203,10 @@ def stacked(columns: list[RowArray], where: str) -> RowArray:
     return RowView((count, len(columns)), dtype, read)
 
 
-def without_sentinels(column: RowArray, rule: ArrayRule) -> RowArray:
-    """Return a column with NaN for the numbers that stand for no value."""
+def read_by_rule(column: RowArray, rule: ArrayRule) -> RowArray:
+    """Return a column as its rule says: NaN for the numbers that stand for no value, flags where it equals a number."""
+    if rule.equals is not None and column.dtype.kind in "biuf":
+        return RowView(tuple(column.shape), np.bool_, lambda first, last: np.asarray(column[first:last]) == rule.equals)
     if not rule.missing or column.dtype.kind not in "iuf":
         return column
     dtype = column.dtype if column.dtype.kind == "f" else np.dtype(np.float64)
@@ -196,6 +217,12 @@ def without_sentinels(column: RowArray, rule: ArrayRule) -> RowArray:
         return values
 
     return RowView(tuple(column.shape), dtype, read)
+
+
+def at_last_step(value: Any, length: int) -> RowArray:
+    """Return the flags of an episode that states one: that of the last timestep is it."""
+    is_set = bool(np.any(np.asarray(value[()])))
+    return RowView((length,), np.bool_, lambda first, last: np.arange(first, last) == (length - 1 if is_set else -1))
 
 
 def nanoseconds(column: RowArray, factor: float) -> RowArray:

@@ -13,9 +13,13 @@ from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.local import LocalPlace
 from wshard.errors import FormatError, LimitError
 from wshard.formats.d4rl.npz_rows import NpzRows
-from wshard.formats.hdf5.nodes import expect_group, find, open_hdf5, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, find, open_hdf5, translate_errors, walk_datasets
 from wshard.formats.hdf5.values import read_attributes
 from wshard.formats.layouts.columns import Flat, as_column
+from wshard.formats.layouts.groups import NumberedArrays, RowGroups
+from wshard.formats.layouts.json_arrays import JsonArrays
+from wshard.formats.layouts.layout import NUMBER, SUFFIXES
+from wshard.formats.layouts.memmap import MemmapArrays
 from wshard.formats.npz import parse_npy, read_npy_header
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from wshard.core.files.place import Place
     from wshard.formats.layouts.columns import ArrayFile, RowArray
+    from wshard.formats.layouts.layout import EpisodeLayout
 
 _MAX_FILES: Final = 4096
 _MAX_HEADER: Final = 1 << 16
@@ -46,6 +51,15 @@ class Hdf5Arrays:
     def paths(self, group: str = "") -> list[str]:
         """Return the paths of the datasets below a group."""
         return [*self._datasets(group)]
+
+    def names(self) -> list[str]:
+        """Return the names of all that is in no group."""
+        return [*self._file]
+
+    def single(self, name: str) -> RowArray:
+        """Return a dataset without a look at others."""
+        with translate_errors(self._where):
+            return cast("RowArray", expect_dataset(self._file, name, self._where))
 
     def column(self, path: str) -> RowArray:
         """Return a dataset."""
@@ -152,6 +166,16 @@ def _below(names: Mapping[str, Any], group: str) -> list[str]:
     return [name.removeprefix(f"{group}/") for name in names if not group or name.startswith(f"{group}/")]
 
 
+def open_arrays(layout: EpisodeLayout, place: Place) -> ArrayFile:
+    """Open what a layout describes; raises as open_container."""
+    if layout.container == "json" and layout.batches:
+        return JsonArrays(place, batches=True)
+    file: Any = open_container(layout.container, place)
+    if layout.episodes.by == NUMBER:
+        return NumberedArrays(file)
+    return RowGroups(file) if layout.has_lists else file
+
+
 def open_container(kind: str, place: Place) -> ArrayFile:
     """Open a container of a kind (layout.CONTAINERS); raises FormatError, MissingExtraError, OSError."""
     if kind == "hdf5":
@@ -160,6 +184,10 @@ def open_container(kind: str, place: Place) -> ArrayFile:
         return NpzArrays(place)
     if kind == "npy":
         return NpyArrays(place)
+    if kind == "json" or (kind == "table" and place.suffix.lower() in SUFFIXES["json"]):
+        return JsonArrays(place)
+    if kind == "memmap":
+        return MemmapArrays(place)
     from wshard.formats.layouts.tables import open_table  # noqa: PLC0415  (its libraries are optional)
 
-    return open_table(kind, place)
+    return open_table(place)

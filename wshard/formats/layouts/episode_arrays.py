@@ -10,7 +10,7 @@ import numpy as np
 
 from wshard.errors import FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
-from wshard.formats.layouts.columns import of_batch, rows_of, taken, value_of
+from wshard.formats.layouts.columns import of_batch, read_by_rule, rows_of, taken, turned, value_of
 from wshard.formats.layouts.layout import ACTION
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 MUST_FIT: Final = frozenset((ACTION, rules.REWARD, rules.END, rules.TRUNCATED, rules.TIME))
 """Roles of arrays that must have a row per timestep."""
+
+PICKLED: Final = "pickled objects, which are never loaded"
+_UNPICKLE: Final = (
+    "for a file that you trust, `python -c \"import numpy as np; found = np.load('FILE.npz', allow_pickle=True); "
+    "np.savez('NEW.npz', **{name: np.array(found[name].tolist()) for name in found})\"` writes numbers"
+)
+_NUMBERS: Final = MUST_FIT | {rules.OBSERVATION, rules.FINAL}
 
 
 class EpisodeArrays:
@@ -37,7 +44,7 @@ class EpisodeArrays:
         """Return the rows of an array that belong to the episode: a value of it, if it has one per episode."""
         ref, by = self._episode, self._layout.episodes.by
         column = self._file.column(f"{ref.group}/{path}" if ref.group else path)
-        if by in (rules.FILE, rules.GROUP) or not column.shape:
+        if self._layout.has_groups or not column.shape:
             return column
         if by == rules.ROW:
             return self._of_batch(column)
@@ -52,6 +59,25 @@ class EpisodeArrays:
         if rule.role in MUST_FIT or rule.extra:
             raise FormatError(f"{self._where}: {path!r}: expected {self._count} rows, found {list(column.shape)}")
         return column
+
+    def readable(self, path: str, rule: ArrayRule) -> Any:
+        """Return an array as `of` and its rule say, None for pickled objects that the layout does not name.
+
+        Raises FormatError for named ones.
+        """
+        layout = self._layout
+        is_needed = rule.role in _NUMBERS and layout.names(path)
+        try:
+            column = read_by_rule(self.of(path, rule), rule)
+        except FormatError as error:
+            if PICKLED not in str(error):
+                raise
+            if is_needed:
+                raise FormatError(f"{error}; {layout.advice or _UNPICKLE}") from None
+            return None
+        if is_needed and layout.advice and column.dtype.kind not in "biuf":
+            raise FormatError(f"{self._where}: {path!r}: expected numbers, found {column.dtype}; {layout.advice}")
+        return turned(column) if rule.axis and len(column.shape) > 1 else column
 
     def _of_batch(self, column: RowArray) -> Any:
         ref, axis = self._episode, self._layout.episodes.axis

@@ -8,8 +8,9 @@ import numpy as np
 
 from wshard.core.messages import shown
 from wshard.errors import FormatError, LayoutError
-from wshard.formats.d4rl.source import FlatSpan, flatten_flags, split_at_flags
+from wshard.formats.d4rl.source import FlatSpan
 from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.ends import find_breaks, read_flags, rows_in_order, split_rows
 from wshard.formats.layouts.layout import ACTION
 
 if TYPE_CHECKING:
@@ -50,20 +51,29 @@ class EpisodeFinder:
 
     def find(self) -> dict[str, EpisodeSlice]:
         """Return the episodes by key; "" for the only one of a file."""
-        by = self._rule.by
-        if by == rules.FILE:
-            return {"": EpisodeSlice(self._file, group=self._layout.root)}
-        if by == rules.GROUP:
-            pattern = "/".join(part for part in (self._layout.root, self._rule.group) if part)
-            groups = self._container.groups(pattern)
-            prefix = _fixed_prefix(pattern)
-            return {
-                path.removeprefix(prefix): EpisodeSlice(self._file, number, path) for number, path in enumerate(groups)
-            }
-        if by == rules.ROW:
-            return self._in_batch()
-        if by == rules.COLUMN:
-            return self._by_value()
+        finders = {
+            rules.FILE: self._only,
+            rules.GROUP: self._grouped,
+            rules.NUMBER: self._numbered,
+            rules.ROW: self._numbered if self._layout.has_lists else self._in_batch,
+            rules.COLUMN: self._by_value,
+            rules.ENDS: self._ended,
+        }
+        return finders.get(self._rule.by, self._between)()
+
+    def _only(self) -> dict[str, EpisodeSlice]:
+        return {"": EpisodeSlice(self._file, group=self._layout.root)}
+
+    def _numbered(self) -> dict[str, EpisodeSlice]:
+        return {key: EpisodeSlice(self._file, int(key), key) for key in self._container.groups("*")}
+
+    def _grouped(self) -> dict[str, EpisodeSlice]:
+        pattern = "/".join(part for part in (self._layout.root, self._rule.group) if part)
+        groups = self._container.groups(pattern)
+        prefix = _fixed_prefix(pattern)
+        return {path.removeprefix(prefix): EpisodeSlice(self._file, number, path) for number, path in enumerate(groups)}
+
+    def _between(self) -> dict[str, EpisodeSlice]:
         spans = self._spans()
         self.counts = self._count_rows(), len(spans)
         return {
@@ -78,7 +88,7 @@ class EpisodeFinder:
         if self._rule.steps:
             return self._rows_of(self._rule.steps)
         if self._rule.by in (rules.COLUMN, rules.ENDS, rules.STARTS, rules.RESTARTS):
-            return self._rows_of(self._rule.arrays[0])
+            return self._rows_of(next(iter(self._present()), self._rule.arrays[0]))
         stacked = [path for lane, columns in layout.stack.items() if lane.startswith(ACTION) for path in columns]
         for path in container.paths(layout.root):
             if path in stacked or layout.rule_of(path).role == ACTION:
@@ -108,12 +118,8 @@ class EpisodeFinder:
 
     def _spans(self) -> Mapping[str, FlatSpan]:
         by, arrays, count = self._rule.by, self._rule.arrays, self._count_rows()
-        if by == rules.ENDS:
-            flags = [flatten_flags(self._column(name)[()], count, f"{self._where}: {name!r}") for name in arrays]
-            return split_at_flags(np.logical_or.reduce(flags), horizon=self._rule.horizon or None)
         if by == rules.STARTS:
-            flags = [flatten_flags(self._column(name)[()], count, f"{self._where}: {name!r}") for name in arrays]
-            starts = np.flatnonzero(np.logical_or.reduce(flags))
+            starts = np.flatnonzero(read_flags(self._layout, self._present(), count, self._where))
             if not len(starts) or starts[0] != 0:
                 raise FormatError(f"{self._where}: {arrays[0]!r}: expected a start in the first row, found none")
             return self._checked(starts, np.append(starts[1:], count), count)
@@ -134,6 +140,36 @@ class EpisodeFinder:
                 starts, stops = starts[1:], stops[1:]
             return self._checked(starts, stops, count)
         return self._checked(self._numbers(arrays[0]), self._numbers(arrays[1]), count)
+
+    def _present(self) -> dict[str, RowArray]:
+        """Return those arrays of the rule that the file has: all, except for several flags."""
+        names = self._rule.arrays
+        if len(names) > 1 and self._rule.by in (rules.ENDS, rules.STARTS):
+            paths = {*self._container.paths(self._layout.root)}
+            names = tuple(name for name in names if name in paths)
+        return {name: self._column(name) for name in names}
+
+    def _ended(self) -> dict[str, EpisodeSlice]:
+        layout, present, count = self._layout, self._present(), self._count_rows()
+        flags = read_flags(layout, present, count, self._where)
+        lacks_ends = len(self._rule.arrays) == 1 or len(present) < len(self._rule.arrays)
+        continues = lacks_ends and {*self._rule.continues} & {*self._container.paths(layout.root)}
+        if continues and len(continues) == len(self._rule.continues):
+            rows, following = map(self._column, self._rule.continues)
+            flags |= find_breaks(rows, following, f"{self._where}: {self._rule.continues[1]!r}")
+            lacks_ends = False
+        found = [*split_rows(flags, horizon=self._rule.horizon if lacks_ends else 0, parts=self._order(count))]
+        self.counts = count, len(found)
+        return {
+            str(number): EpisodeSlice(self._file, number, layout.root, span.start, span.stop, rows, end=span.end)
+            for number, (span, rows) in enumerate(found)
+            if span.length
+        }
+
+    def _order(self, count: int) -> list[Array] | None:
+        """Return the rows of each part of a replay buffer, None for other files."""
+        ring = self._layout.ring
+        return None if ring is None else rows_in_order(ring, self._container, count, self._where)
 
     def _checked(self, starts: Array, stops: Array, count: int) -> dict[str, FlatSpan]:
         name = ", ".join(self._rule.arrays)
@@ -197,21 +233,25 @@ class EpisodeFinder:
             raise FormatError(f"{self._where}: {name!r}: row {bad[0]}: expected an episode, found {values[bad[0]]}")
         if values.dtype.kind not in "biufMmO":
             raise FormatError(f"{self._where}: {name!r}: expected numbers or texts, found {values.dtype}")
+        count, order = len(values), self._order(len(values))
+        if order is not None:
+            values = values[np.concatenate(order)]
         if not len(values):
             return {}
         starts = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
         stops, labels = np.append(starts[1:], len(values)), _labels(values[starts])
         root = self._layout.root
-        self.counts = len(values), len({*labels})
-        if self.counts[1] == len(labels):
+        self.counts = count, len({*labels})
+        if self.counts[1] == len(labels) and order is None:
             runs = zip(labels, starts.tolist(), stops.tolist(), strict=True)
             return {
                 key: EpisodeSlice(self._file, number, root, start, stop)
                 for number, (key, start, stop) in enumerate(runs)
             }
+        rows_of_all = np.arange(count) if order is None else np.concatenate(order)
         parts: dict[str, list[Array]] = {}
         for key, start, stop in zip(labels, starts.tolist(), stops.tolist(), strict=True):
-            parts.setdefault(key, []).append(np.arange(start, stop))
+            parts.setdefault(key, []).append(rows_of_all[start:stop])
         return {
             key: EpisodeSlice(self._file, number, root, 0, sum(map(len, rows)), np.concatenate(rows))
             for number, (key, rows) in enumerate(parts.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError
@@ -48,7 +49,7 @@ class EpisodeFacts:
 
     def add_attribute(self, name: str, value: Any) -> None:
         """Add an attribute, or a member of a JSON file, by the rule of "@NAME"."""
-        rule = next((rule for rule in self._layout.arrays if rule.pattern == f"@{name}"), None)
+        rule = next((rule for rule in self._layout.arrays if _is_attribute(rule, name)), None)
         rule = rule or ArrayRule(f"@{name}", rules.METADATA, name)
         if rule.role != rules.SKIP:
             self._table.metadata[rule.name or name] = value
@@ -66,3 +67,7 @@ class EpisodeFacts:
             metadata["task"] = value
         elif rule.role in _TEXTS and value is not None:
             self._texts[rule.role] = value
+
+
+def _is_attribute(rule: ArrayRule, name: str) -> bool:
+    return rule.pattern.startswith("@") and fnmatchcase(f"@{name}", rule.pattern)

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """Of the description: the value of `layout` in it."""
 
-CONTAINERS: Final = ("hdf5", "npz", "npy", "table", "json")
-"""What can hold arrays: an HDF5 file, an .npz file, a folder of .npy files, a table, a JSON document."""
+CONTAINERS: Final = ("hdf5", "npz", "npy", "table", "json", "memmap")
+"""What can hold arrays: an HDF5 file, an .npz file, a folder of .npy files, a table, a JSON document or several in
+lines, a folder of .memmap files as TensorDict writes it."""
+
+FOLDERS: Final = ("npy", "memmap")
+"""Containers that are folders."""
 
 SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "hdf5": (".h5", ".hdf5", ".hdf"),
@@ -24,14 +28,15 @@ SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "npy": (".npy",),
     "table": (".csv", ".tsv", ".parquet", ".feather", ".arrow", ".jsonl", ".ndjson"),
     "json": (".json", ".jsonl", ".ndjson"),
+    "memmap": (".memmap",),
 }
 """The files of each container."""
 
 _FILES: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 
-FILE, GROUP, ROW, COLUMN = "file", "group", "row", "column"
+FILE, GROUP, NUMBER, ROW, COLUMN = "file", "group", "number", "row", "column"
 ENDS, STARTS, RESTARTS, STOPS, LENGTHS, BOUNDS = "ends", "starts", "restarts", "stops", "lengths", "bounds"
-RULES: Final = (FILE, GROUP, ROW, COLUMN, ENDS, STARTS, RESTARTS, STOPS, LENGTHS, BOUNDS)
+RULES: Final = (FILE, GROUP, NUMBER, ROW, COLUMN, ENDS, STARTS, RESTARTS, STOPS, LENGTHS, BOUNDS)
 """Where episodes are. The last seven are for rows of all episodes, one after another; restarts: a time falls."""
 
 OBSERVATION, ACTION, REWARD, END, TRUNCATED, SUCCESS = "observation", "action", "reward", "end", "truncated", "success"
@@ -76,10 +81,13 @@ def _has(names: frozenset[str], pattern: str) -> bool:
 class EpisodeRule:
     """Where the episodes are.
 
-    by: one of RULES. arrays: those that say so. group: the groups of `by = "group"`, with wildcards. steps: the array
-    whose rows are the timesteps; "": that of actions, else the one that most arrays agree with. axis: that of episodes
-    in `by = "row"`. final: the last row of each episode has an observation only. horizon: an episode ends after so many
-    rows at the latest, 0 for none.
+    by: one of RULES. arrays: those that say so; of several flags of ends or starts, a file needs one. group: the groups
+    of `by = "group"`, with wildcards. `by = "number"`: arrays are called NAME_NUMBER, or NAME_NUMBER_PART for the
+    arrays NAME_PART of an episode. steps: the array whose rows are the timesteps; "": that of actions, else the one
+    that most arrays agree with. axis: that of episodes in `by = "row"`; there, a row of a table has lists. final: the
+    last row of each episode has an observation only. continues: two arrays; an episode ends, too, where the second one
+    differs from the next row of the first. horizon: else it ends after so many rows at the latest, 0 for none. Both
+    count in files that lack one of several `arrays`.
     """
 
     by: str = FILE
@@ -89,6 +97,21 @@ class EpisodeRule:
     axis: int = 0
     final: bool = False
     horizon: int = 0
+    continues: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RingRule:
+    """Which rows of a replay buffer are used, and where the oldest one is: with `by = "ends"` or "column".
+
+    last: the newest row. filled: the number of rows that are used. parts: the first row of each part, in a buffer of
+    several. Each names an array, or after "@" an attribute; the first one that the file has counts. Of several parts,
+    the values of last and filled are lists.
+    """
+
+    last: tuple[str, ...]
+    filled: tuple[str, ...]
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +122,8 @@ class ArrayRule:
     what the last "*" of the path does. unit: free text, of times one of UNITS. names: of the channels, or the path of
     the attribute or array that has them. missing: numbers that stand for no value, read as NaN. axis: that of the
     timesteps, 0 or 1. first: the row of the first timestep. extra: rows more than timesteps that each episode has.
-    files: the texts are paths of image files, relative to the folder of the episode's file.
+    files: the texts are paths of image files, relative to the folder of the episode's file. equals: the number that
+    sets a flag; by default any but 0.
     """
 
     pattern: str
@@ -112,6 +136,7 @@ class ArrayRule:
     extra: int = 0
     axis: int = 0
     files: bool = False
+    equals: float | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +157,9 @@ class EpisodeLayout:
 
     rate: timesteps per second, or the array or attribute that says so, "1/NAME" for one of seconds per timestep.
     previous: actions led to the observation of the same row. constants: metadata of all episodes. required: arrays that
-    every episode must have.
+    every episode must have. batches: each document of a JSON file has several rows of the arrays. refused: what such a
+    location is and what to do with it, for one that has no timesteps or cannot be read. advice: what to do with a file
+    in which observations, actions and the like are no numbers; with one, texts are none.
     """
 
     name: str
@@ -153,12 +180,26 @@ class EpisodeLayout:
     previous: bool = False
     constants: Mapping[str, str | float | bool] = field(default_factory=dict)
     required: tuple[str, ...] = ()
+    ring: RingRule | None = None
+    batches: bool = False
+    refused: str = ""
+    advice: str = ""
     file: Place | None = None
 
     @property
     def has_files(self) -> bool:
         """Whether episodes have other files: videos, images, a JSON file."""
         return bool(self.cameras or self.details) or any(rule.files for rule in self.arrays)
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether each row of a table, or each document of a JSON file, is an episode with lists."""
+        return self.episodes.by == ROW and self.container in ("table", "json") and not self.episodes.arrays
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether the arrays of each episode are apart from those of others."""
+        return self.episodes.by in (FILE, GROUP, NUMBER) or self.has_lists
 
     def rule_of(self, path: str) -> ArrayRule:
         """Return the rule of an array."""

@@ -19,6 +19,7 @@ from wshard.formats.layouts.layout import (
     EpisodeLayout,
     EpisodeRule,
     MatchRule,
+    RingRule,
     split_role,
 )
 
@@ -30,12 +31,14 @@ if TYPE_CHECKING:
 _MAX_SIZE: Final = 1 << 20
 _TOP: Final = frozenset(
     {"layout", "name", "about", "container", "files", "root", "match", "episodes", "arrays", "rest", "stack", "cameras",
-     "rate", "actions", "constants", "details", "id"}
+     "rate", "actions", "constants", "details", "id", "ring",
+     "batches", "refused", "advice"}
 )  # fmt: skip
-_EPISODES: Final = frozenset({"by", "array", "arrays", "group", "steps", "axis", "final", "horizon"})
+_EPISODES: Final = frozenset({"by", "array", "arrays", "group", "steps", "axis", "final", "horizon", "continues"})
+_RING: Final = frozenset({"last", "filled", "parts"})
 _MATCH: Final = frozenset({"arrays", "without", "suffixes"})
 _DETAILS: Final = frozenset({"file", "row"})
-_ARRAY: Final = frozenset({"is", "unit", "names", "missing", "first", "extra", "axis", "files"})
+_ARRAY: Final = frozenset({"is", "unit", "names", "missing", "first", "extra", "axis", "files", "equals"})
 _ALIGNMENTS: Final = {"next": False, "previous": True}
 
 _Value = TypeVar("_Value")
@@ -84,6 +87,10 @@ def parse_layout(text: str, where: str, *, file: Place | None = None) -> Episode
         rate=_rate(given.get("rate"), where),
         previous=_ALIGNMENTS[top.one_of("actions", tuple(_ALIGNMENTS), "next")],
         constants=_constants(top.items("constants"), where),
+        ring=_ring(top.table("ring", _RING)),
+        batches=top.get("batches", bool, False),
+        refused=top.get("refused", str, ""),
+        advice=top.get("advice", str, ""),
         file=file,
     )
 
@@ -162,8 +169,9 @@ def _episodes(table: _Table) -> EpisodeRule:
         axis=table.get("axis", int, 0),
         final=table.get("final", bool, False),
         horizon=table.get("horizon", int, 0),
+        continues=table.texts("continues"),
     )
-    needed = {"group": bool(rule.group), "file": True, "row": True, "bounds": len(rule.arrays) == 2}
+    needed = {"group": bool(rule.group), "file": True, "row": True, "number": True, "bounds": len(rule.arrays) == 2}
     if not needed.get(rule.by, bool(rule.arrays)):
         key = (
             "group"
@@ -175,9 +183,18 @@ def _episodes(table: _Table) -> EpisodeRule:
         raise LayoutError(f"{table.where}: by = {rule.by!r}: expected the key {key}")
     if rule.axis not in (0, 1):
         raise LayoutError(f"{table.where}: axis: expected 0 or 1, found {rule.axis}")
+    if len(rule.continues) not in (0, 2):
+        raise LayoutError(f"{table.where}: continues: expected two arrays, found {shown(rule.continues)}")
     if rule.horizon < 0:
         raise LayoutError(f"{table.where}: horizon: expected a number of rows, found {rule.horizon}")
     return rule
+
+
+def _ring(table: _Table) -> RingRule | None:
+    last, filled, parts = (table.texts(key) for key in ("last", "filled", "parts"))
+    if bool(last) != bool(filled) or (parts and not last):
+        raise LayoutError(f"{table.where}: expected the keys last and filled, found one of them")
+    return RingRule(last, filled, parts) if last else None
 
 
 def _role(text: Any, where: str) -> tuple[str, str]:
@@ -202,7 +219,9 @@ def _rule(path: str, value: Any, where: str) -> ArrayRule:
         return ArrayRule(path, *_role(value, at))
     table = _Table(value, at, _ARRAY)
     role, name = _role(value.get("is"), f"{at}: is")
-    unit, missing = table.get("unit", str, ""), value.get("missing", [])
+    unit, missing, equals = table.get("unit", str, ""), value.get("missing", []), value.get("equals")
+    if equals is not None and type(equals) not in (int, float):
+        raise LayoutError(f"{at}: equals: expected a number, found {shown(equals)}")
     if role == TIME and unit and unit not in UNITS:
         raise LayoutError(f"{at}: unit: expected one of {', '.join(UNITS)}, found {shown(unit)}")
     if not isinstance(missing, list) or not all(type(one) in (int, float) for one in missing):
@@ -220,6 +239,7 @@ def _rule(path: str, value: Any, where: str) -> ArrayRule:
         extra=table.get("extra", int, 0),
         axis=axis,
         files=table.get("files", bool, False),
+        equals=equals,
     )
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.errors import WShardError
+from wshard.errors import LimitError, WShardError
 from wshard.formats.base import FormatMatcher
 from wshard.formats.hdf5.kinds import SIGNATURE
 from wshard.formats.hdf5.nodes import open_hdf5, translate_errors
-from wshard.formats.layouts.layout import SUFFIXES
+from wshard.formats.layouts.containers import open_container
+from wshard.formats.layouts.layout import FOLDERS, SUFFIXES
+from wshard.formats.layouts.memmap import META, STORAGE, MemmapArrays
 from wshard.formats.layouts.named import find_layout, shipped_layouts
 from wshard.formats.look import look_at
 from wshard.formats.table import LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from wshard.core.files.place import Place
     from wshard.core.files.schemes import Location
+    from wshard.formats.layouts.columns import ArrayFile
     from wshard.formats.layouts.layout import EpisodeLayout
     from wshard.formats.look import LocationLook
 
@@ -31,7 +35,7 @@ _MAX_SIZE: Final = 1 << 26  # bytes of a text that is read to recognise it
 def layout_matchers() -> tuple[FormatMatcher, ...]:
     """Return a matcher for each layout of this package that can be recognised."""
     return tuple(
-        FormatMatcher(f"{LAYOUT}{name}", partial(_matches, layout), own=True, whole=False)
+        FormatMatcher(f"{LAYOUT}{name}", partial(_matches, layout), own=True, whole=layout.container == "memmap")
         for name, layout in shipped_layouts().items()
         if layout.match.arrays
     )
@@ -46,8 +50,8 @@ def matcher_of(reference: str) -> FormatMatcher:
 
 def _is_of_kind(layout: EpisodeLayout, location: Location | LocationLook) -> bool:
     look = look_at(location)
-    if layout.container == "npy":
-        return look.is_folder and any(name.endswith(".npy") for name in look.names)
+    if layout.container in FOLDERS:
+        return look.is_folder and any(name.endswith(SUFFIXES[layout.container]) for name in look.names)
     return not look.is_folder and look.suffix in (layout.match.suffixes or SUFFIXES[layout.container])
 
 
@@ -75,7 +79,16 @@ def _list_paths(look: LocationLook, container: str) -> frozenset[str]:
         return _in_table(look, container)
     if container == "npy" and look.is_folder:
         return frozenset(name.removesuffix(".npy") for name in look.names if name.endswith(".npy"))
+    if container == "memmap" and look.is_folder and {META, STORAGE} & look.names:
+        return _read_paths(look, MemmapArrays)
     return frozenset()
+
+
+@cache
+def _exact_names() -> frozenset[str]:
+    """Return the names of arrays that layouts look for, which may come after many others in a file."""
+    found = (layout.match for layout in shipped_layouts().values() if layout.container == "hdf5")
+    return frozenset(name for match in found for name in (*match.arrays, *match.without) if not {*"*?[@"} & {*name})
 
 
 def _in_hdf5(look: LocationLook) -> frozenset[str]:
@@ -83,24 +96,30 @@ def _in_hdf5(look: LocationLook) -> frozenset[str]:
         return frozenset()
     try:
         with translate_errors(str(look.place)), open_hdf5(look.place) as file:
-            return frozenset(islice(_below(file, "", 0), _MAX_PATHS))
+            return frozenset(islice(_below(file, "", 0), _MAX_PATHS)) | {
+                name for name in _exact_names() if name in file
+            }
     except (WShardError, OSError):
         return frozenset()
 
 
 def _in_table(look: LocationLook, kind: str) -> frozenset[str]:
-    from wshard.formats.layouts.tables import open_table  # noqa: PLC0415  (pyarrow)
+    def open_small(place: Place) -> ArrayFile:
+        if look.suffix not in (".parquet", ".feather", ".arrow") and place.status().size > _MAX_SIZE:
+            raise LimitError(f"{place}: expected at most {_MAX_SIZE} bytes to recognise, found more")
+        return open_container(kind, place)
 
-    if look.suffix not in SUFFIXES[kind] or look.is_folder:
-        return frozenset()
+    return frozenset() if look.suffix not in SUFFIXES[kind] or look.is_folder else _read_paths(look, open_small)
+
+
+def _read_paths(look: LocationLook, open_: Callable[[Place], ArrayFile]) -> frozenset[str]:
+    """Return the paths of arrays and the names of attributes, none for what cannot be opened."""
     try:
-        if look.suffix not in (".parquet", ".feather", ".arrow") and look.place.status().size > _MAX_SIZE:
-            return frozenset()
-        table = open_table(kind, look.place)
+        file = open_(look.place)
         try:
-            return frozenset(table.paths())
+            return frozenset((*file.paths(), *(f"@{name}" for name in file.attributes())))
         finally:
-            table.close()
+            file.close()
     except (WShardError, OSError):
         return frozenset()
 

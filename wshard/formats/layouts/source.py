@@ -13,7 +13,7 @@ from wshard.core.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.core.episode.meta_reader import stated_clock, usable_rate
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.file_object import OpenFilePlace
-from wshard.errors import FormatError, LayoutError, WShardError
+from wshard.errors import LayoutError, UnsupportedFormatError, WShardError
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.layouts import layout as rules
@@ -29,10 +29,10 @@ from wshard.formats.layouts.cameras import (
     read_details,
     why_empty,
 )
-from wshard.formats.layouts.columns import nanoseconds, stacked, turned, without_sentinels
-from wshard.formats.layouts.containers import open_container
+from wshard.formats.layouts.columns import at_last_step, nanoseconds, read_by_rule, stacked
+from wshard.formats.layouts.containers import open_arrays
 from wshard.formats.layouts.episode_arrays import (
-    MUST_FIT,
+    PICKLED,
     EpisodeArrays,
     count_steps,
     find_stacks,
@@ -41,7 +41,7 @@ from wshard.formats.layouts.episode_arrays import (
 )
 from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
 from wshard.formats.layouts.facts import EpisodeFacts
-from wshard.formats.layouts.layout import ACTION, SUFFIXES, UNITS, ArrayRule, split_role
+from wshard.formats.layouts.layout import ACTION, FOLDERS, SUFFIXES, UNITS, ArrayRule, split_role
 from wshard.formats.layouts.named import find_layout
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 _BLOCKS: Final = {rules.REWARD: REWARD, rules.END: DONE, rules.TRUNCATED: TRUNCATIONS, rules.TIME: TIMESTAMPS}
 _CLOCK_ROWS: Final = 1024  # of the times, from which the rate is taken
-_PICKLED: Final = "pickled objects, which are never loaded"
 
 
 class LayoutSource(Hdf5Source[EpisodeSlice]):
@@ -71,6 +70,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         super().__init__(location)
         self._reference = reference
         self.layout = find_layout(reference)
+        if self.layout.refused:
+            raise UnsupportedFormatError(f"{location}: {self.layout.refused}")
 
     def __getstate__(self) -> dict[str, object]:
         return super().__getstate__() | {"_reference": self._reference, "layout": self.layout}
@@ -122,7 +123,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
     def _listed(self) -> Iterator[tuple[str, Place]]:
         """Yield (name, file) of the files of the location."""
         layout, place = self.layout, self._place
-        if (layout.container == "npy" and not layout.files) or not place.is_dir():
+        if (layout.container in FOLDERS and not layout.files) or not place.is_dir():
             yield "", place
             return
         if layout.files:
@@ -141,12 +142,12 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
 
     def _files(self, ref: EpisodeSlice) -> list[Place]:
         data = [ref.file]
-        if self.layout.container == "npy" and ref.file.is_dir():
-            data = sorted(file for file in ref.file.walk() if file.suffix.lower() == ".npy")
+        if self.layout.container in FOLDERS and ref.file.is_dir():
+            data = sorted(file for file in ref.file.walk() if file.suffix.lower() in SUFFIXES[self.layout.container])
         return data if self.layout.file is None else [*data, self.layout.file]
 
     def _open(self, place: Place) -> ArrayFile:
-        return self.open_once(place.uri, lambda: open_container(self.layout.container, place))
+        return self.open_once(place.uri, lambda: open_arrays(self.layout, place))
 
     # ---- one episode -------------------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         times: RowArray | None = None
         for path, (rule, column) in views.items():
             if column is None:
-                table.leave_out(path, _PICKLED)
+                table.leave_out(path, PICKLED)
             elif rule.role != rules.METADATA and (reason := why_empty(column)):
                 table.leave_out(path, reason)
             elif rule.role == rules.FINAL:
@@ -176,7 +177,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         for name, value in self._details(key, ref).items():
             facts.add_attribute(name, value)
         table.metadata.update({name: value for name, value in layout.constants.items() if name != rules.ENVIRONMENT})
-        table.metadata.update({ref.end: True} if ref.end else {})
+        table.metadata.update({ref.end: layout.episodes.horizon if ref.end == "horizon" else True} if ref.end else {})
         add_cameras(table, ref.file, layout.cameras, self._values(key, ref, table.metadata))
         id_ = facts.id or self._id_of(key, ref, table.metadata)
         return table.info(id_, env_id=facts.environment, timebase=self._clock(table, times, file))
@@ -266,26 +267,21 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         views: dict[str, tuple[ArrayRule, Any]] = {}
         paths = [*file.paths(ref.group)]
         for lane, names in find_stacks(layout, file, ref.group, where).items():
-            columns = [without_sentinels(rows.of(path, layout.rule_of(path)), layout.rule_of(path)) for path in names]
+            columns = [read_by_rule(rows.of(path, layout.rule_of(path)), layout.rule_of(path)) for path in names]
             views[lane] = ArrayRule(lane, *split_role(lane), names=names), stacked(columns, f"{where}: {lane}")
             paths = [path for path in paths if path not in names]
         for path in paths:
             rule = layout.rule_of(path)
             if rule.role == rules.SKIP:
                 continue
-            try:
-                column = without_sentinels(rows.of(path, rule), rule)
-            except FormatError as error:
-                if _PICKLED not in str(error) or rule.role in MUST_FIT:
-                    raise
-                views[path] = rule, None
+            column = rows.readable(path, rule)
+            if column is not None and 0 in column.shape[1:]:  # rows without values
                 continue
-            if rule.axis and len(column.shape) > 1:
-                column = turned(column)
-            if 0 in column.shape[1:]:  # rows without values
-                continue
-            if rule.files:
+            if rule.files and column is not None:
                 column = listed_images(column, ref.file, f"{where}: {path!r}")
             is_time = rule.role == rules.TIME and column.shape
             views[path] = rule, nanoseconds(column, UNITS[rule.unit or "s"]) if is_time else column
+        for path, (rule, column) in views.items():
+            if rule.role in (rules.END, rules.TRUNCATED) and not column.shape:
+                views[path] = rule, at_last_step(column, count_steps(layout.episodes.steps, views, where))
         return views

@@ -1,9 +1,7 @@
-"""Tables and JSON documents as arrays: Parquet by row groups, Arrow mapped, text files read whole."""
+"""Tables as arrays: Parquet by row groups, Arrow mapped, text files read whole."""
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,13 +9,12 @@ import numpy as np
 from wshard.core.files.place import parse_json
 from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError
-from wshard.formats.layouts.columns import BYTES, TEXTS, Flat, RowView, as_column
-from wshard.formats.layouts.layout import SUFFIXES
+from wshard.formats.layouts.columns import BYTES, TEXTS, Flat, RowView, as_column, as_texts
 from wshard.formats.lerobot.arrow_arrays import to_array
 from wshard.formats.lerobot.open_parquet import translate_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from wshard.core.files.place import Place
     from wshard.core.types import Array
@@ -28,12 +25,11 @@ _MAX_TEXT: Final = 1 << 30
 
 _MAX_DEPTH: Final = 16
 _MAX_COLUMNS: Final = 4096
+_TEXT_TYPES: Final = ("string", "large_string", "string_view")
 
 
-def open_table(kind: str, place: Place) -> ArrayFile:
-    """Open a table or a JSON document; raises FormatError, LimitError, MissingExtraError, OSError."""
-    if kind == "json" or place.suffix.lower() in SUFFIXES["json"]:
-        return JsonArrays(place)
+def open_table(place: Place) -> ArrayFile:
+    """Open a table; raises FormatError, LimitError, MissingExtraError, OSError."""
     return ParquetRows(place) if place.suffix.lower() == ".parquet" else ArrowColumns(place)
 
 
@@ -41,7 +37,7 @@ class _Table(Flat):
     """Columns of an Arrow schema; a subclass returns rows of them."""
 
     def __init__(self, place: Place, schema: Any, count: int) -> None:
-        self._where, self._count = str(place), count
+        self._where, self.count = str(place), count
         if len(schema.names) > _MAX_COLUMNS:
             raise LimitError(f"{place}: expected at most {_MAX_COLUMNS} columns, found {len(schema.names)}")
         self._types = dict(zip(schema.names, schema.types, strict=True))
@@ -61,6 +57,19 @@ class _Table(Flat):
             self._columns[path] = self._view(path)
         return self._columns[path]
 
+    def cell(self, path: str, row: int) -> RowArray:
+        """Return what a row has in a column, a number, a text or a list of them, as an array; raises FormatError."""
+        if not hasattr(self._types[path], "value_type") or hasattr(self._types[path], "index_type"):
+            return as_column(np.asarray(self.column(path)[row]))
+        with translate_errors(self._where):
+            values, where = self._rows(path, row, row + 1)[0].values, f"{self._where}: column {path!r}: row {row}"
+            if values is None:
+                raise FormatError(f"{where}: expected a list, found none")
+            if str(values.type) in _TEXT_TYPES:
+                return as_texts([value or "" for value in values.to_pylist()])
+            first = values[0].as_py() if len(values) else None
+            return as_column(to_array(values, _list_shape(first, values.type)[0], where))
+
     def _rows(self, name: str, start: int, stop: int) -> Any:
         """Return rows of a column as an Arrow array."""
         raise NotImplementedError
@@ -78,7 +87,7 @@ class _Table(Flat):
                 rows = self._rows(name, start, stop) if stop > start else None
                 return np.empty((0, *shape), dtype) if rows is None else convert(rows)
 
-        return RowView((self._count, *shape), dtype, read)
+        return RowView((self.count, *shape), dtype, read)
 
     def _kind_of(self, name: str) -> tuple[Any, tuple[int, ...], Callable[[Any], Array]]:
         """Return dtype, shape of a row, and how its rows become an array."""
@@ -87,7 +96,7 @@ class _Table(Flat):
         if text.startswith("dictionary"):
             type_ = type_.value_type
             text = str(type_)
-        if text in ("string", "large_string", "string_view"):
+        if text in _TEXT_TYPES:
             return TEXTS, (), lambda rows: _objects([value or "" for value in rows.to_pylist()])
         if text in ("binary", "large_binary"):
             return (
@@ -106,7 +115,8 @@ class _Table(Flat):
         if text.startswith(("timestamp", "duration", "date")):
             unit = "M8[ns]" if not text.startswith("duration") else "m8[ns]"
             return np.dtype(unit), (), lambda rows: _times(rows, unit, where)
-        shape, leaf = self._row_shape(name, type_)
+        first = self._rows(name, 0, 1)[0].as_py() if self.count and hasattr(type_, "value_type") else None
+        shape, leaf = _list_shape(first, type_)
         dtype = np.dtype(leaf.to_pandas_dtype()) if not hasattr(leaf, "scale") else np.dtype(np.float64)
         if dtype.kind not in "biuf":
             raise FormatError(f"{where}: expected numbers, texts or images, found {type_}")
@@ -115,14 +125,15 @@ class _Table(Flat):
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
         return dtype, (), lambda rows: _with_gaps(rows).astype(dtype, copy=False)
 
-    def _row_shape(self, name: str, type_: Any) -> tuple[tuple[int, ...], Any]:
-        shape: list[int] = []
-        first = self._rows(name, 0, 1)[0].as_py() if self._count and hasattr(type_, "value_type") else None
-        while hasattr(type_, "value_type") and len(shape) < _MAX_DEPTH:
-            shape.append(len(first) if isinstance(first, list) else 0)
-            first = first[0] if isinstance(first, list) and first else None
-            type_ = type_.value_type
-        return tuple(shape), type_
+
+def _list_shape(first: Any, type_: Any) -> tuple[tuple[int, ...], Any]:
+    """Return the shape of lists of which this is the first, and the type of what is in them."""
+    shape: list[int] = []
+    while hasattr(type_, "value_type") and len(shape) < _MAX_DEPTH:
+        shape.append(len(first) if isinstance(first, list) else 0)
+        first = first[0] if isinstance(first, list) and first else None
+        type_ = type_.value_type
+    return tuple(shape), type_
 
 
 def _objects(values: list[Any]) -> Array:
@@ -167,9 +178,14 @@ class ArrowColumns(_Table):
 
     def __init__(self, place: Place) -> None:
         arrow = import_library("pyarrow", "parquet")
+        self._stated = _stated_above(place) if place.suffix.lower() in (".csv", ".tsv") else {}
         with translate_errors(str(place)):
-            self._table = _read_arrow(arrow, place)
+            self._table = _read_arrow(arrow, place, skipped=int(bool(self._stated)))
         super().__init__(place, self._table.schema, self._table.num_rows)
+
+    def attributes(self, group: str = "") -> Mapping[str, Any]:
+        """Return what the line above the names of the columns states."""
+        return {} if group else self._stated
 
     def _rows(self, name: str, start: int, stop: int) -> Any:
         rows = self._table.column(name).slice(start, stop - start).combine_chunks()
@@ -179,7 +195,17 @@ class ArrowColumns(_Table):
         return bool(self._table.column(name).null_count)
 
 
-def _read_arrow(arrow: Any, place: Place) -> Any:
+def _stated_above(place: Place) -> dict[str, Any]:
+    """Return the members of a line "#{...}" in JSON above the names of the columns, {} without one."""
+    line = place.read(0, 1 << 16).split(b"\n", 1)[0]
+    try:
+        stated = parse_json(line[1:], 1 << 16, str(place)) if line.startswith(b"#{") else {}
+    except FormatError:
+        return {}
+    return stated if isinstance(stated, dict) else {}
+
+
+def _read_arrow(arrow: Any, place: Place, *, skipped: int) -> Any:
     suffix = place.suffix.lower()
     if suffix in (".feather", ".arrow"):
         source = place.path_or_file()
@@ -195,87 +221,14 @@ def _read_arrow(arrow: Any, place: Place) -> Any:
             f"{place}: expected a text table of at most {_MAX_TEXT} bytes, found {size}: save it as Parquet"
         )
     csv = import_library("pyarrow.csv", "parquet")
-    parsing = csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else _delimiter(place))
+    reading = csv.ReadOptions(skip_rows=skipped)
+    parsing = csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else _delimiter(place, skipped))
     converting = csv.ConvertOptions(null_values=["", "NA", "N/A", "null", "None", "-"], strings_can_be_null=False)
-    return csv.read_csv(place.path_or_file(), parse_options=parsing, convert_options=converting)
+    return csv.read_csv(place.path_or_file(), reading, parsing, converting)
 
 
-def _delimiter(place: Place) -> str:
-    """Return what separates the columns of a .csv file: the most frequent of three in its first line."""
-    line = place.read(0, 1 << 16).split(b"\n", 1)[0].decode("utf-8", "replace")
+def _delimiter(place: Place, line_number: int) -> str:
+    """Return what separates the columns of a .csv file: the most frequent of three in the line of their names."""
+    lines = place.read(0, 1 << 16).split(b"\n", line_number + 1)
+    line = lines[min(line_number, len(lines) - 1)].decode("utf-8", "replace")
     return max(",;\t", key=line.count)
-
-
-class JsonArrays(Flat):
-    """A JSON document: lists of numbers, of texts, or of objects, whose members become arrays "list/member"."""
-
-    def __init__(self, place: Place) -> None:
-        self._where = str(place)
-        if place.suffix.lower() == ".json":
-            document = place.read_json(_MAX_TEXT)
-        else:
-            text = place.read(0, _MAX_TEXT + 1)
-            document = [parse_json(line, _MAX_TEXT, self._where) for line in text.splitlines() if line.strip()]
-            if len(text) > _MAX_TEXT:
-                raise LimitError(f"{place}: expected at most {_MAX_TEXT} bytes, found more: save it as Parquet")
-        self._values = dict(_flatten(document, "", 0))
-        if len(self._values) > _MAX_COLUMNS:
-            raise LimitError(f"{place}: expected at most {_MAX_COLUMNS} arrays, found {len(self._values)}")
-        self.column = cache(self._open)  # type: ignore[method-assign]
-
-    def paths(self, group: str = "") -> list[str]:
-        """Return the paths of the values below a member."""
-        prefix = f"{group}/" if group else ""
-        return [path.removeprefix(prefix) for path in self._values if path.startswith(prefix)]
-
-    def column(self, path: str) -> RowArray:
-        """Return the array of a path; raises FormatError."""
-        return self._open(path)
-
-    def _open(self, path: str) -> RowArray:
-        if path not in self._values:
-            raise FormatError(f"{self._where}: expected {path!r}, found {', '.join(self._values) or 'nothing'}")
-        value = self._values[path]
-        flat = value if isinstance(value, list) else [value]
-        if any(isinstance(one, str) for one in flat):
-            texts = _objects(["" if one is None else str(one) for one in flat])
-            return (
-                RowView((len(texts),), TEXTS, lambda start, stop: texts[start:stop])
-                if value is flat
-                else as_column(np.array(str(value)))
-            )
-        try:
-            array = np.array(_without_null(value))
-        except ValueError as error:
-            raise FormatError(f"{self._where}: {path!r}: expected rows of one shape: {error}") from None
-        if array.dtype.kind not in "biuf":
-            raise FormatError(f"{self._where}: {path!r}: expected numbers or texts, found {json.dumps(value)[:60]}")
-        return as_column(array)
-
-
-def _without_null(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_null(one) for one in value]
-    return np.nan if value is None else value
-
-
-def _are_objects(value: Any) -> bool:
-    """Return True for a list of objects, some of which may be null."""
-    kinds = {type(one) for one in value} if isinstance(value, list) else set()
-    return dict in kinds and kinds <= {dict, type(None)}
-
-
-def _flatten(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Yield (path, value) of the members of objects; a list of objects gives a list per member."""
-    if depth > _MAX_DEPTH:
-        raise LimitError(f"{path}: expected objects in objects at most {_MAX_DEPTH} deep, found more")
-    prefix = f"{path}/" if path else ""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            yield from _flatten(member, f"{prefix}{name}", depth + 1)
-    elif _are_objects(value):
-        names: Mapping[str, None] = dict.fromkeys(name for one in value for name in one or ())
-        for name in names:
-            yield from _flatten([(one or {}).get(name) for one in value], f"{prefix}{name}", depth + 1)
-    elif not isinstance(value, list) or not value or any(one is not None for one in value):
-        yield path, value  # without the members that all objects of a list lack
