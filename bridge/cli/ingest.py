@@ -197,9 +197,8 @@ def _print_report(report: IngestReport, place: str) -> None:
         typer.echo(f"some files have an unrecognized format: {OWN_DATA}", err=True)
     if {*report.formats} - {OWN_FORMAT}:
         typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
-    if len(report.spaces) > 1:
-        listed = "; ".join(f"{count} over {lanes}" for lanes, count in report.spaces.items())
-        typer.echo(f"embedded by lanes: {printable(listed)}: searches compare episodes of the same lanes", err=True)
+    if len(report.spaces) > 1 or report.unembedded:
+        _print_compared(report)
     if report.skipped:
         typer.echo(f"skipped: {_by_suffix(report.skipped)}: unrecognized format; {OWN_DATA}", err=True)
     if report.delayed is not None:
@@ -217,6 +216,16 @@ def _summary(counts: Mapping[str, int]) -> str:
     """Return "3 new, 3 embedded, 1 failed"; "nothing to do" where nothing but failures is counted."""
     counted = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "failed")
     return (counted or "nothing to do") + (f", {counts['failed']} failed" if counts["failed"] else "")
+
+
+def _print_compared(report: IngestReport) -> None:
+    """Print by which lanes how many episodes are compared, and how many by nothing."""
+    parts = [f"{lanes}: {plural(count, 'episode')}" for lanes, count in report.spaces.items()]
+    if report.unembedded:
+        parts.append(f"nothing: {plural(len(report.unembedded), 'episode')} (wshard ls --where '-vectors:1..')")
+    typer.echo(f"compared by {printable('; '.join(parts))}", err=True)
+    if len(report.spaces) > 1:
+        typer.echo("searches compare episodes of the same lanes", err=True)
 
 
 def _by_format(formats: Mapping[str, tuple[int, int]]) -> str:

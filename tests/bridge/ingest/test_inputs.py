@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import wshard
 from bridge.cli.main import app
 from wshard.errors import EpisodeError, IngestError, LayoutError
+from wshard.training.conversion.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,3 +129,24 @@ def test_files_are_looked_at_by_a_layout_before_they_are_ingested(tmp_path: Path
     shown = CliRunner().invoke(app, ["inspect", f"{tmp_path}/a.npz#1", *how, "--json"])
     assert json.loads(shown.stdout)["episode"]["length"] == 12
     assert CliRunner().invoke(app, ["verify", str(tmp_path / "a.npz"), *how]).exit_code == 0
+
+
+def test_an_ingest_says_by_what_episodes_are_compared(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lanes = [
+        {"state": rng.normal(size=(30, 2))},
+        {"force": rng.normal(size=(30, 3))},
+        {"state": np.full((30, 2), np.nan)},
+    ]
+    record([{"obs": one, "id": f"e{number}"} for number, one in enumerate(lanes)], tmp_path / "data")
+    archive = str(tmp_path / "lab")
+    done = CliRunner().invoke(app, ["ingest", str(tmp_path / "data"), "--archive", archive])
+    line = next(line for line in done.stderr.splitlines() if line.startswith("compared by"))
+    for part in (
+        "signal/state[2] (2 channels): 1 episode",
+        "signal/force[3] (3 channels): 1 episode",
+        "nothing: 1 episode",
+    ):
+        assert part in line
+    listed = CliRunner().invoke(app, ["ls", "--archive", archive, "--where", "-vectors:1..", "--json"])
+    assert [one["episode_id"] for one in json.loads(listed.stdout)["items"]] == ["e2"]
