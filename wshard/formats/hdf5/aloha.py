@@ -8,7 +8,7 @@ from wshard.core.episode.lanes import REWARD
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import expect_dataset, walk_datasets
+from wshard.formats.hdf5.nodes import child, expect_dataset, walk_datasets
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import read_attributes
 
@@ -32,7 +32,7 @@ class AlohaSource(Hdf5Source[str]):
     meaning: ClassVar = (
         ("observations/qpos, qvel, effort, ...", "signal/qpos, signal/qvel, signal/effort, signal/NAME"),
         ("observations/images/CAM", "signal/images/CAM; a JPEG a timestep is decoded on access"),
-        ("action, base_action", "action/action, action/base_action"),
+        ("action or actions, base_action, action/NAME", "action/action, action/base_action, action/action/NAME"),
         ("reward, rewards", "reward"),
         ("attributes sim, compress and others", "metadata"),
         ("task, language_instruction, language_raw, instruction", "metadata task"),
@@ -52,7 +52,7 @@ class AlohaSource(Hdf5Source[str]):
 
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
-        table = LaneTable(len(expect_dataset(file, "action", where)), where)
+        table = LaneTable(_count_steps(file, where), where)
         for path, dataset in walk_datasets(file, where):
             if path != _SIZES:
                 table.add(_block(path), path, dataset)
@@ -62,6 +62,14 @@ class AlohaSource(Hdf5Source[str]):
         task = next((text for text in candidates if isinstance(text, str) and text), None)
         table.metadata.update({"task": task} if task else {})
         return table.info(key or ("episode" if isinstance(self._place, OpenFilePlace) else self._file_of(ref).stem))
+
+
+def _count_steps(file: Any, where: str) -> int:
+    """Return the number of actions: of the dataset action or actions, or of the first in a group of this name."""
+    name = "actions" if "actions" in file and "action" not in file else "action"
+    node = child(file, name, where)
+    first = next(walk_datasets(node, where), None) if hasattr(node, "keys") else None
+    return len(expect_dataset(file, name, where) if first is None else first[1])
 
 
 def _block(path: str) -> str:

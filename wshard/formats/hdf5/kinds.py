@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.errors import MissingExtraError, WShardError
-from wshard.formats.hdf5.nodes import child, open_hdf5, translate_errors
+from wshard.formats.hdf5.nodes import child, find, open_hdf5, translate_errors
 from wshard.formats.look import look_at
 
 if TYPE_CHECKING:
@@ -24,9 +24,14 @@ WORLD_MODEL: Final = "hdf5"
 
 _MAX_NAMES: Final = 64
 _TEXT_SIZE: Final = 1 << 20
-_NUMBERED: Final = {"maniskill": re.compile(r"traj_\d+"), "minari": re.compile(r"episode_\d+")}
+_NUMBERED: Final = {
+    "maniskill": (re.compile(r"traj_\d+"), "actions"),
+    "minari": (re.compile(r"episode_\d+"), "terminations"),
+}
+"""The names of the groups of episodes, and what each of them has."""
+
 _OF_D3RLPY: Final = "episode_terminals"  # of its version 1: ends that no other array has
-_DEMO: Final = re.compile(r"demo_\d+")
+_DEMO: Final = re.compile(r"(demo|episode|traj)_?\d+")
 _TEXTS: Final = {
     WORLD_MODEL: re.compile(rb"ep_offset\0"),
     "robomimic": re.compile(rb"demo_\d|env_args"),
@@ -66,13 +71,21 @@ def _kind_of(file: Any, names: AbstractSet[str]) -> str:
     data = child(file, "data", "") if "data" in names else None
     if data is not None and hasattr(data, "keys") and ("env_args" in data.attrs or _has(data, _DEMO)):
         return "robomimic"
-    for kind, name in _NUMBERED.items():
-        if any(map(name.fullmatch, names)):
+    for kind, (name, needed) in _NUMBERED.items():
+        if any(name.fullmatch(member) and find(file, f"{member}/{needed}", "") is not None for member in names):
             return kind
-    if {"observations", "action"} <= names and hasattr(child(file, "observations", ""), "keys"):
+    if _is_aloha(file, names):
         return "aloha"
     has_flat_rows = {"observations", "actions"} <= names and ("terminals" in names or "timeouts" in names)
     return "d4rl" if has_flat_rows and _OF_D3RLPY not in names else ""
+
+
+def _is_aloha(file: Any, names: AbstractSet[str]) -> bool:
+    """Return True for one episode with a group of observations and actions; those of qpos may have other names."""
+    observations = child(file, "observations", "") if "observations" in names else None
+    if observations is None or not hasattr(observations, "keys"):
+        return False
+    return "action" in names or ("actions" in names and child(observations, "qpos", "") is not None)
 
 
 def _has(group: Any, name: re.Pattern[str]) -> bool:

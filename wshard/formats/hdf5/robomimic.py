@@ -49,7 +49,7 @@ class RobomimicSource(Hdf5Source[str]):
     meaning: ClassVar = (
         ("data/DEMO/obs/KEY", "signal/KEY"),
         ("data/DEMO/next_obs/KEY", "its last row: metadata final_observation; the others are obs one step later"),
-        ("data/DEMO/actions, actions_abs, action_dict/KEY", "action/NAME"),
+        ("data/DEMO/actions or action, actions_abs, action_dict/KEY", "action/NAME"),
         ("data/DEMO/rewards", "reward"),
         ("data/DEMO/dones", "done (not 0)"),
         ("data/DEMO/states and other datasets with a row a timestep", "signal/states, signal/NAME"),
@@ -83,7 +83,8 @@ class RobomimicSource(Hdf5Source[str]):
     def _columns(self, key: str, ref: str, file: Any) -> ColumnInfo:
         where = self.where_of(key)
         group, file_attributes = expect_group(file, ref, where), self._file_attributes(file)
-        table = LaneTable(len(expect_dataset(group, "actions", where)), where, root=ref)
+        actions = "action" if "action" in group and "actions" not in group else "actions"
+        table = LaneTable(len(expect_dataset(group, actions, where)), where, root=ref)
         _check_length(group, table)
         names_beside_obs = frozenset(group)
         for path, dataset in walk_datasets(group, where):
@@ -130,7 +131,7 @@ def _block(path: str, names_beside_obs: AbstractSet[str]) -> str:
     """Return the lane of a dataset of a demonstration; observations named like a node beside "obs" keep that prefix."""
     if path in STEP_LANES:
         return STEP_LANES[path]
-    if path == "actions" or path.startswith(("actions_", "action_")):
+    if path in ("action", "actions") or path.startswith(("actions_", "action_")):
         return f"action/{path}"
     name = path.removeprefix("obs/")
     return f"signal/{path if name.partition('/')[0] in names_beside_obs else name}"
