@@ -117,10 +117,11 @@ def test_columns_of_a_table_are_said_on_the_command_line(tmp_path: Path, suffix:
     assert (wrong.exit_code, "found two" in wrong.stderr) == (2, True)
 
 
-def test_files_are_looked_at_by_a_layout_before_they_are_ingested(tmp_path: Path) -> None:
+def test_files_are_inspected_by_a_layout_before_they_are_ingested(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", q=np.zeros((20, 3)), u=np.zeros((20, 2)), where=np.array([8, 20]))
     (tmp_path / "own.toml").write_text(
-        'layout = 1\ncontainer = "npz"\n[episodes]\nby = "stops"\narray = "where"\n[arrays]\nu = "action"\nwhere = "skip"\n'
+        'layout = 1\ncontainer = "npz"\n[episodes]\nby = "stops"\narray = "where"\n'
+        '[arrays]\nu = "action"\nwhere = "skip"\n'
     )
     how = ["--layout", str(tmp_path / "own.toml")]
     listed = CliRunner().invoke(app, ["inspect", str(tmp_path / "a.npz"), *how])
