@@ -185,16 +185,12 @@ def _print_anomalies(report: IngestReport) -> None:
 
 def _print_report(report: IngestReport, place: str) -> None:
     from bridge.present.reports import COUNTS
-    from wshard.core.chunks.files import is_episode
-    from wshard.errors import HeaderError
     from wshard.formats.base import OWN_DATA
 
     print_files("catalogued, not embedded", [(str(one.address), one.error) for one in report.unembedded])
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
     _print_anomalies(report)
-    if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
-        typer.echo(f"some files have an unrecognized format: {OWN_DATA}", err=True)
     if {*report.formats} - {OWN_FORMAT}:
         typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
     if len(report.spaces) > 1 or report.unembedded:

@@ -184,10 +184,9 @@ class _Search:
         name, _ = parse_read_as(self.read_as)
         try:
             name = name or (OWN_FORMAT if path.endswith(SUFFIX) else detect_format(path))
-            if not name and may_have_layout(path):
+            if not name:
                 self.unknown[path] = True
                 return True
-            name = name or OWN_FORMAT
         except AmbiguousFormatError as error:
             self.ambiguous[path] = error
             return True

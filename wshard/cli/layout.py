@@ -22,11 +22,11 @@ def guess(
     from wshard.formats.detect import detect_format
     from wshard.formats.layouts.guessing.describe import describe_guess
     from wshard.formats.layouts.guessing.guess import guess_layout
-    from wshard.formats.table import UNREAD
+    from wshard.formats.table import OTHER_ARRAYS
 
     found = guess_layout(file)
     typer.echo(describe_guess(found), nl=False)
-    if (known := detect_format(file)) and known not in UNREAD:
+    if (known := detect_format(file)) and known != OTHER_ARRAYS:
         typer.echo(f"note: {printable(file)} is read as {known!s}, without a description", err=True)
     choices = found.open_choices()
     for choice in choices:

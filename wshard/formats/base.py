@@ -9,7 +9,7 @@ from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
 from wshard.formats.sink_base import SinkBase
 from wshard.formats.source_base import SourceBase, with_base
-from wshard.formats.table import FORMATS, LAYOUT, UNREAD
+from wshard.formats.table import FORMATS, LAYOUT, OTHER_ARRAYS, how_to_describe
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +27,10 @@ _LAYOUT_MATCHERS: Final = "wshard.formats.layouts.recognise:layout_matchers"
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items() if entry.source}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
-OWN_DATA: Final = "`wshard formats` lists the readable formats, `python -m pydoc wshard.formats` shows how to add one"
+OWN_DATA: Final = (
+    f"`wshard formats` lists the readable formats; {how_to_describe()}; `python -m pydoc wshard.formats` shows how to "
+    f"add one"
+)
 """What to do with data that no format reads."""
 
 SOURCE_GROUP: Final = "wshard.sources"
@@ -43,8 +46,11 @@ def open_source(location: Location, name: str) -> SourceBase:
     Raises UnknownFormatError, UnsupportedFormatError, MissingExtraError, and what the format raises;
     FileNotFoundError for a path where nothing is.
     """
-    if name in UNREAD:
-        raise UnsupportedFormatError(f"{location}: {UNREAD[name]}")
+    if name == OTHER_ARRAYS:
+        advice = how_to_describe(location)
+        raise UnsupportedFormatError(
+            f"{location}: expected a file of a known format or layout, found other arrays: {advice}"
+        )
     if name.startswith(LAYOUT):
         source: SourceBase = load_plugin(_LAYOUT_SOURCE, name, unknown=UnknownFormatError)(location, name)
         return source

@@ -14,9 +14,11 @@ from wshard.errors import AmbiguousFormatError, DatasetError, FormatError
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.dreamer.files import IS_FIRST
 from wshard.formats.hdf5.kinds import hdf5_kind
+from wshard.formats.layouts.layout import may_have_layout
+from wshard.formats.layouts.recognise import array_paths
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
-from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, UNREAD
+from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, how_to_describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,9 +96,11 @@ def _detect_file(look: LocationLook) -> str:
         return by_suffix or Format.UNKNOWN
     by_magic = detect_format_bytes(magic)
     if by_magic is not Format.MINARI:
-        return by_suffix or by_magic
+        return by_magic or by_suffix or Format.UNKNOWN
     kind = hdf5_kind(look)
-    return Format(kind) if kind and kind in _FORMAT_VALUES else Format.HDF5
+    if kind and kind in _FORMAT_VALUES:
+        return Format(kind)
+    return OTHER_ARRAYS if array_paths(look, "hdf5") else Format.HDF5  # damaged or empty: opening it says so
 
 
 def _zip_kind(file: IO[bytes], by_suffix: Format | None = None) -> str:
@@ -133,7 +137,7 @@ def format_to_write(path: Location) -> str:
     place = place_of(path)
     by_suffix = BY_SUFFIX.get(place.suffix.lower(), "")
     name = (not place.exists() and by_suffix) or detect_format(place) or by_suffix
-    return Format.DREAMER_V3 if name == OTHER_ARRAYS else name
+    return by_suffix or Format.DREAMER_V3 if name == OTHER_ARRAYS else name
 
 
 def list_inside(folder: Place, detect: Callable[[Place], str]) -> str:
@@ -151,30 +155,32 @@ def list_inside(folder: Place, detect: Callable[[Place], str]) -> str:
 
 
 def describe_arrays(folder: Location) -> str:
-    """Return the names of the .npz files of no format in a folder, and what to do with them; "" if there are none."""
-    names = list_inside(place_of(folder), lambda path: "other arrays" if detect_format(path) == OTHER_ARRAYS else "")
-    return f"it has {names}: {UNREAD[OTHER_ARRAYS]}" if names else ""
+    """Return the names of files of arrays of no format in a folder, and what to do with them; "" for none."""
+    names = list_inside(place_of(folder), lambda path: "other arrays" if _has_other_arrays(path) else "")
+    return f"it has {names}, of no known format or layout: {how_to_describe()}" if names else ""
+
+
+def _has_other_arrays(place: Place) -> bool:
+    name = detect_format(place)
+    return name == OTHER_ARRAYS or (not name and may_have_layout(place.name) and place.suffix.lower() != ".json")
 
 
 def known_format(given: str | None, guess: str, where: Location) -> str:
     """Return the given format, else the guess; raises FormatError if there is neither."""
     name = str(guess if given is None else given)
     if not name:
-        available = ", ".join(FORMATS)
         place = place_of(where)
         if place.is_dir():
             inside = list_inside(place, lambda path: "" if (name := detect_format(path)) == OTHER_ARRAYS else name)
             advice = (
                 f"it has {inside}: name one, such as {place / inside.partition(' (')[0]}, or the format of all"
                 if inside
-                else describe_arrays(place) or f"name the format of its files ({available})"
+                else describe_arrays(place) or f"name the format of its files ({', '.join(FORMATS)})"
             )
             raise FormatError(f"{where}: Unknown format: a folder: {advice}")
         if not isinstance(place, OpenFilePlace):
             with suppress(OSError):
                 place.open().close()  # says what it is instead of a file of data
-        raise FormatError(
-            f"{where}: Unknown format: expected a file with a known suffix or first bytes; "
-            f"name the format ({available}); {OWN_DATA}"
-        )
+        advice = how_to_describe(place) if may_have_layout(place.name) else OWN_DATA
+        raise FormatError(f"{where}: Unknown format: expected a file of a known format or layout; {advice}")
     return name

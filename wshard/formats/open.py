@@ -43,7 +43,7 @@ def open_episode(
         return open_episode_file(place, hashed=hashed)
     found = place_of(address.uri)
     how = read_as(format_name) if format_name else address.read_as or detect_format(found)
-    if not address.key and how in ("", Format.WSHARD):
+    if not address.key and how == Format.WSHARD:
         return open_episode_file(found, hashed=hashed)
     with open_location(address.uri, how or None) as source:
         return source.open(address.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -185,15 +186,11 @@ BY_SUFFIX: Final[Mapping[str, str]] = {".shard": "wshard"} | {
 }
 """The format of a new path, by the suffix of its name."""
 
-CONVERT_OWN_DATA: Final = "convert its rows to episode files: docs/formats.md#your-own-data"
-"""What to do with the rows of other data sets."""
-
 OTHER_ARRAYS: Final = "other_arrays"
-"""What detection says of an .npz file that is of no format."""
+"""What detection says of a file of arrays that is of no format."""
 
-UNREAD: Final[Mapping[str, str]] = {
-    OTHER_ARRAYS: "expected an .npz file of a known format: DreamerV3, which has is_first, or OGBench, which has "
-    "observations, actions, terminals and qpos; found other arrays. If it is one of them nevertheless, name it "
-    f"(--format dreamerv3 or ogbench); else {CONVERT_OWN_DATA}",
-}
-"""Formats that are recognised and not read: what to do with their files."""
+
+def how_to_describe(file: object = "FILE") -> str:
+    """Return what to do with a file of arrays that is of no format and of no layout."""
+    name = quote(str(file)) if file != "FILE" else "FILE"
+    return f"`wshard layout guess {name}` writes a description that you can edit; give it with --layout"

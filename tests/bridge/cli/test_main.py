@@ -298,10 +298,13 @@ def test_every_help_names_all_options_in_full_at_80_columns_and_ends_with_an_exa
 
 def test_data_of_other_programs_leads_to_the_page_that_helps(own):
     np.save(own / "walk.npy", np.zeros((5, 3)))
-    done = command("ingest", "walk.npy", folder=own)
-    assert done.exit_code == 1
-    assert done.stderr.splitlines()[-1] == f"some files have an unrecognized format: {OWN_DATA}"
-    assert "pydoc wshard.formats" in command("convert", "walk.npy", "walk.wshard", folder=own).stderr
+    (own / "walk.txt").write_text("notes")
+    for name, advice in (("walk.npy", "`wshard layout guess"), ("walk.txt", OWN_DATA)):
+        for line in (("ingest", name), ("convert", name, "walk.wshard")):
+            done = command(*line, folder=own)
+            assert done.exit_code == 1
+            assert advice in done.stderr
+            assert "magic" not in done.stderr
 
 
 def test_a_file_where_the_archive_should_be_is_reported_as_one(tmp_path):

@@ -42,6 +42,7 @@ from wshard.errors import (
 from wshard.formats.contract import EpisodeReaderContract, SinkContract, SourceContract
 from wshard.formats.detect import detect_format_bytes
 from wshard.formats.dreamer.replay import DreamerSink, DreamerSource
+from wshard.formats.open import list_episodes
 from wshard.formats.table import FORMATS
 from wshard.formats.wshard import WShardSink, WShardSource
 from wshard.testing import assert_same_episode, make_episode
@@ -421,9 +422,11 @@ def test_hdf5_files_of_other_programs_are_called_by_their_names(dataset_fixtures
         assert detect_format(path) == expected
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["values"] = [1, 2, 3]
-    assert detect_format(tmp_path / "other.h5") == "hdf5"
-    with pytest.raises(FormatError, match="expected ep_len and ep_offset, found values"):
+    assert detect_format(tmp_path / "other.h5") == "other_arrays"
+    with pytest.raises(UnsupportedFormatError, match=r"found other arrays: `wshard layout guess .*other\.h5`"):
         load(tmp_path / "other.h5")
+    with pytest.raises(FormatError, match="expected ep_len and ep_offset, found values"):
+        list_episodes(tmp_path / "other.h5", "hdf5")
 
 
 def test_files_are_loaded_by_their_first_bytes(tmp_path):

@@ -12,7 +12,7 @@ from wshard.formats.d4rl.source import FlatSpan, flatten_flags, split_at_flags
 from wshard.formats.hdf5.lane_table import LaneTable
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.look import look_at
-from wshard.formats.table import CONVERT_OWN_DATA
+from wshard.formats.table import how_to_describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ class OgbenchSource(Hdf5Source[FlatSpan]):
         if others := sorted(_OF_D4RL & {*rows.members}):
             raise FormatError(
                 f"{where}: expected rows of OGBench, found {', '.join(others)}: rows whose last action of an episode "
-                f"counts, as in D4RL; {CONVERT_OWN_DATA}"
+                f"counts, as in D4RL; {how_to_describe(where)}"
             )
         count = rows.column("actions").shape[0]
         flags = flatten_flags(rows.column("terminals")[:], count, f"{where}: 'terminals'")

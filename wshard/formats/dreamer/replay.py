@@ -31,7 +31,7 @@ from wshard.formats.dreamer.replay_files import SUFFIX, ReplayFile, file_of, fil
 from wshard.formats.file_per_episode import FilesSink, FilesSource
 from wshard.formats.look import look_at
 from wshard.formats.npz import read_npz
-from wshard.formats.table import CONVERT_OWN_DATA
+from wshard.formats.table import how_to_describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -131,7 +131,7 @@ class DreamerSource(FilesSource[list[_Piece]]):
         if piece.stop and not is_replay(piece.location) and self.matches(self._place):
             raise FormatError(
                 f"{piece.location}: expected {IS_FIRST!r}, as in other files of the folder: "
-                f"move the file to another folder; if it has episodes, {CONVERT_OWN_DATA}"
+                f"move the file to another folder; if it has episodes, {how_to_describe(piece.location)}"
             )
 
 
