@@ -14,6 +14,8 @@ from wshard.cli.common import JsonOption, parse_span, print_json, printable, rep
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bridge.hits import Hits
 
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
@@ -51,12 +53,13 @@ def search(
         hits = opened.search(
             example, embedder=embedder, lanes=options.parse_lanes(lanes), text_encoder=text_encoder, **given
         )
+        names = opened.catalog.query.short_names(hits)
     if as_json:
         from bridge.present.hits import present_hits
 
-        print_json(present_hits(hits))
+        print_json(present_hits(hits, names))
     else:
-        print_hits(hits, with_span=bool(chosen["windows_only"] or chosen["windows"]))
+        print_hits(hits, names, with_span=bool(chosen["windows_only"] or chosen["windows"]))
 
 
 @reported()
@@ -89,12 +92,13 @@ def moments(
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen)}
         hits = opened.moments(example, embedder=embedder, lanes=options.parse_lanes(lanes), **given)
+        names = opened.catalog.query.short_names(hits)
     if as_json:
         from bridge.present.hits import present_hits
 
-        print_json(present_hits(hits, moments=True))
+        print_json(present_hits(hits, names, moments=True))
     else:
-        print_hits(hits, with_span=True)
+        print_hits(hits, names, with_span=True)
         if 0 < len(hits) < chosen["top_k"] and not hits.missing:
             limits = {"--per-episode": chosen["per_episode"], "--min-score": chosen["min_score"]}
             limiting = ", ".join(["--max-overlap", *(name for name, limit in limits.items() if limit is not None)])
@@ -108,8 +112,8 @@ def _read_filters(
     return {"env_id": env or None, "min_length": min_length, "reward_range": parse_range(reward), "where": where}
 
 
-def print_hits(hits: Hits, *, with_span: bool = False) -> None:
-    """Print hits as a table, and how they were found."""
+def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> None:
+    """Print hits by their short names as a table, and how they were found."""
     contributions = any(ref.contributions for ref in hits)
     part = any(ref.aligned != ref.span for ref in hits)
     several = any(len(ref.lane_scores) > 1 for ref in hits)
@@ -117,7 +121,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     extra = [name for name, wanted in shown.items() if wanted]
     columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "/file")
     rows = []
-    for rank, ref in enumerate(hits, 1):
+    for rank, (ref, episode) in enumerate(zip(hits, names, strict=True), 1):
         metadata = ref.metadata
         cells = {
             "span": f"{ref.span[0]}:{ref.span[1]}",
@@ -128,7 +132,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         length, reward = str(metadata["length"]), format_number(metadata["total_reward"])
         place = shorten(str(ref.address))
         more = (cells[name] for name in extra)
-        rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, metadata["env_id"], length, reward, *more, place))
+        rows.append((str(rank), f"{ref.score:.4f}", episode, metadata["env_id"], length, reward, *more, place))
     print_table(columns, rows)
     _print_spaces(hits)
     for note in hits.answered.notes:

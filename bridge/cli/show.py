@@ -99,6 +99,8 @@ def _open_in_browser(name: str, archive: str | None) -> None:
 
 
 def _print(description: dict[str, Any]) -> None:
+    from wshard.core.types import ASSUMED_HZ
+
     own = list(description)
     recorded = own[own.index("files") + 1 :]
     pairs = [(key, value) for key, value in description.items() if key not in (*_APART, *recorded)]
@@ -111,6 +113,8 @@ def _print(description: dict[str, Any]) -> None:
         ]
     pairs += [(f"score {name}", value) for name, value in description.get("scores", {}).items()]
     pairs += [(key, description[key]) for key in recorded if key != "scores"]
+    if not any(lane["rate"] for lane in stored.values()):
+        pairs.append(("clock", f"{ASSUMED_HZ:g} Hz is assumed: no rate was given"))
     print_table(("", ""), [(key, _text_of(value)) for key, value in pairs], whole=True)
 
 

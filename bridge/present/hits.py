@@ -9,16 +9,22 @@ from bridge.present.episodes import present_address
 from bridge.spaces.identity import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from bridge.hits import Hits
     from bridge.results import EpisodeRef
     from embedders.space import Space
 
 
-def present_hits(hits: Hits, *, moments: bool = False) -> dict[str, Any]:
-    """Return hits, best first, with how they were found; moments: with their alignment even where there is none."""
-    items = [present_hit(rank, ref, moment=moments) for rank, ref in enumerate(hits, 1)]
+def present_hits(hits: Hits, names: Sequence[str], *, moments: bool = False) -> dict[str, Any]:
+    """Return hits, best first, with their short names and how they were found.
+
+    moments: with their alignment even where there is none.
+    """
+    items = [
+        present_hit(rank, ref, moment=moments) | {"name": name}
+        for rank, (ref, name) in enumerate(zip(hits, names, strict=True), 1)
+    ]
     answered = hits.answered
     result: dict[str, Any] = {
         "items": items,

@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.query.summary_records import Facet
 
-_FACETS = ("env", "success", "review", "tag", "flag")
+_TASK = "meta.task"
+_FACETS = ("env", _TASK, "success", "review", "tag", "flag")
 _BAR = 40
 
 
 @reported()
 def facets(
-    fields: Annotated[list[str] | None, typer.Argument(help="Fields (default: env success review tag flag).")] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Argument(help="Fields (default: env meta.task success review tag flag)."),
+    ] = None,
     where: WhereOption = None,
     histogram: Annotated[
         list[str] | None,
@@ -39,6 +43,8 @@ def facets(
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
         counts = catalog.query.facets(names, where or "", limit=limit + 1)  # one more shows that there are more
+        if not fields and all(value is None for value, _ in counts.get(_TASK, ())):
+            counts.pop(_TASK, None)  # no episode has a task
         limited = {name: values[:limit] for name, values in counts.items()}
         histograms = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
         tables = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in limited.items()}

@@ -128,7 +128,7 @@ def _csv_cell(value: Any) -> str:
 
 def _print(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> None:
     if columns is None:
-        _table(rows)
+        _table(catalog, rows)
         return
     from catalog.query.listing import read_cells
 
@@ -152,19 +152,22 @@ def _summary(catalog: Catalog, where: Where) -> str:
     return f" in {len(environments)} environments" if len(environments) > 1 else ""
 
 
-def _table(rows: Sequence[EpisodeRow]) -> None:
+def _table(catalog: Catalog, rows: Sequence[EpisodeRow]) -> None:
+    tasks = [(_cell(row.metadata.get("task")),) for row in rows]
+    has_tasks = any(task for (task,) in tasks)
     print_table(
-        ("episode", "env", ">length", ">reward", "success", "tags", "/file"),
+        ("episode", "env", *(("task",) if has_tasks else ()), ">length", ">reward", "success", "tags", "/file"),
         [
             (
-                row.episode_id,
+                name,
                 row.env_id,
+                *(task if has_tasks else ()),
                 str(row.length),
                 format_number(row.total_reward),
                 {True: "yes", False: "no", None: ""}[row.success],
                 " ".join(row.tags),
                 shorten(str(row.address)),
             )
-            for row in rows
+            for row, task, name in zip(rows, tasks, catalog.query.short_names(rows), strict=True)
         ],
     )

@@ -13,6 +13,7 @@ from catalog.episode_record import check_path
 from catalog.episodes import assets, reconcile, register
 from catalog.query import pages
 from catalog.query.iterate import walk_places
+from catalog.query.short_names import is_of_set, short_names, split_name
 from catalog.records import Known
 from catalog.values import storable
 from catalog.vectors import ledger
@@ -127,7 +128,7 @@ class Episodes:
         return rows[0]
 
     def named(self, name: str) -> EpisodeRow | None:
-        """Return the episode of that uid or episode_id, None without one; QueryError for an id of several."""
+        """Return the episode of that uid, episode_id or short name, None without one; QueryError for one of several."""
         if not storable(name):
             return None
         with self._session.read() as connection:
@@ -135,9 +136,14 @@ class Episodes:
             if not rows:
                 found = select(episode.c.id).where(episode.c.episode_id == name).order_by(episode.c.id).limit(_LISTED)
                 rows = pages.load_ids(connection, connection.scalars(found).all())
-        if len(rows) > 1:
-            listed = "\n".join(f"  {row.uid}  {row.address}" for row in rows)
-            raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{listed}")
+            if not rows and "/" in name:
+                sets = split_name(name)
+                found_rows = pages.load_rows(connection, one_of(connection, episode.c.episode_id, sets))
+                rows = [row for row in found_rows if is_of_set(row, sets[row.episode_id])][:_LISTED]
+            names = short_names(connection, rows) if len(rows) > 1 else []
+        if names:
+            listed = "\n".join(f"  {text}  {row.uid}  {row.address}" for text, row in zip(names, rows, strict=True))
+            raise QueryError(f"several episodes have the id {name!r}; give a name, uid or file:\n{listed}")
         return rows[0] if rows else None
 
     def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:

@@ -20,6 +20,7 @@ from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance, load_word_weights
 from catalog.query.facts import find_existing, known_parts, load_facts, load_lanes_without_numbers
 from catalog.query.iterate import walk_spreads
+from catalog.query.short_names import short_names
 from catalog.query.sorted_ids import SortedIds, is_far
 from catalog.records import LaneDefinition, Layout
 from wshard.core.arguments import episode_ids, plain_text, several_names, whole_number
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from catalog.database.readonly_sql import QueryResult
     from catalog.filters.where import Where
+    from catalog.query.short_names import Placed
     from catalog.query.summary_records import Facet, Group, Histogram
     from catalog.records import (
         Facts,
@@ -193,6 +195,11 @@ class Queries:
         requested = None if parts is None else known_parts(several_names(parts, "parts"))
         with self._session.read() as connection:
             return load_facts(connection, find_existing(connection, episode_ids(ids)), requested)
+
+    def short_names(self, episodes: Sequence[Placed]) -> list[str]:
+        """Return a name that no other has for each row or hit: its id, with its set where others have the id."""
+        with self._session.read() as connection:
+            return short_names(connection, episodes)
 
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""

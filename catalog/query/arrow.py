@@ -14,6 +14,7 @@ from catalog.filters.fields import Field
 from catalog.query.columns import PLAIN, Column, columns_of, parts_needed
 from catalog.query.facts import load_facts
 from catalog.query.pages import PageRequest, load_page
+from catalog.query.short_names import short_names
 from catalog.values import INTEGER_LIMIT
 from wshard.core.arguments import several_names
 from wshard.core.messages import how_to_install
@@ -55,7 +56,10 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
         page = load_page(connection, where, PageRequest("id", after, _BATCH_SIZE))
         facts = load_facts(connection, [row.id for row in page.rows], parts) if parts else {}
         for column in columns:
-            cells = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
+            if column.name == "name":
+                cells: list[Any] = short_names(connection, page.rows)
+            else:
+                cells = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
             arrow_type = types[column.name]
             values[column.name] += cells if arrow_type is None else [pa.array(cells, arrow_type)]
         if (after := page.next) is None:

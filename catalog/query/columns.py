@@ -34,12 +34,12 @@ PLAIN: Final = (
 )
 """The default columns, followed by score.NAME for every score in use."""
 
-_NOT_FIELDS: Final = ("tags", "metadata")  # these are not fields of filters
+_NOT_FIELDS: Final = ("tags", "metadata", "name")  # these are not fields of filters
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name as requested, and its field, None for all tags and for the metadata."""
+    """A column: its name as requested, and its field, None for all tags, the metadata and the short name."""
 
     name: str
     field: Field | None
@@ -61,6 +61,8 @@ class Column:
 
     def value(self, row: EpisodeRow, facts: Facts = NO_FACTS) -> Any:
         """Return the value of an episode: a value, a list, or None; facts must have the parts of parts_needed."""
+        if self.name == "name":
+            return row.episode_id  # readers of several rows know which of them others have, too
         if self.field is None:
             return json.dumps(row.metadata) if self.name == "metadata" else list(row.tags)
         values = read_field(self.field, row, facts)

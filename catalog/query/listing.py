@@ -21,7 +21,11 @@ def read_cells(query: Queries, columns: Sequence[Column], rows: Sequence[Episode
     """Return the values of each row by column."""
     parts = parts_needed(columns)
     facts = query.facts([row.id for row in rows], parts=parts) if parts else {}
-    return [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
+    cells = [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
+    for place in [place for place, column in enumerate(columns) if column.name == "name"]:
+        for values, name in zip(cells, query.short_names(rows), strict=True):
+            values[place] = name
+    return cells
 
 
 def list_episodes(query: Queries, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:

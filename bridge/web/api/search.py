@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 def search_episodes(call: ApiCall) -> dict[str, Any]:
     """Return similar episodes or windows: what `wshard search --json` prints."""
-    return present_hits(_find(call, SearchOptions))
+    return _present(call, SearchOptions)
 
 
 def search_moments(call: ApiCall) -> dict[str, Any]:
     """Return similar spans with their bounds and alignment: what `wshard moments --json` prints."""
-    return present_hits(_find(call, MomentOptions), moments=True)
+    return _present(call, MomentOptions, moments=True)
+
+
+def _present(call: ApiCall, kind: type[CommonOptions], *, moments: bool = False) -> dict[str, Any]:
+    hits = _find(call, kind)
+    return present_hits(hits, call.archive.catalog.query.short_names(hits), moments=moments)
 
 
 def _find(call: ApiCall, kind: type[CommonOptions]) -> Hits:

@@ -5,7 +5,7 @@ import { plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./components/annotations.js";
-import { askColumns, column, DEFAULT } from "./components/columns.js";
+import { askColumns, column, DEFAULT, TASK } from "./components/columns.js";
 import { askExport } from "./components/exports.js";
 import { Facets } from "./components/facets.js";
 import { FilterBox } from "./components/filter_box.js";
@@ -16,7 +16,7 @@ import { Thumbnails } from "./components/thumbnails.js";
 /** @typedef {import("./components/table.js").Row} Row */
 /** @typedef {import("./components/table.js").Column} Column */
 
-const ALWAYS = ["uid", "episode_id"];
+const ALWAYS = ["uid", "episode_id", "name"];
 
 export function showEpisodes() {
   new EpisodesPage().begin();
@@ -28,6 +28,7 @@ class EpisodesPage {
     /** @type {Map<string, Row>} */
     this.selected = new Map();
     this.anchor = 0;
+    this.hasTasks = false;
     this.box = new FilterBox({ label: "Filter", onChange: (text, first) => this.filterBy(text, first) });
     this.facets = new Facets({ onFilter: (text) => this.filterBy(text) });
     this.count = h("p", { class: "count", role: "status" });
@@ -80,6 +81,11 @@ class EpisodesPage {
     return chosen.length ? chosen : DEFAULT;
   }
 
+  /** Those of the columns that are drawn: tasks by default only where episodes have some. */
+  get drawnColumns() {
+    return this.columns.filter((name) => name !== TASK || this.hasTasks || this.columns !== DEFAULT);
+  }
+
   /** @param {string} text @param {boolean} [push] whether the back button comes back to the filter before */
   filterBy(text, push = true) {
     if (text === this.where) return;
@@ -108,6 +114,11 @@ class EpisodesPage {
       // Rows first: browsers ask for few things at once, and nothing may stand before what is looked at.
       const first = await this.fetchRows(0, this.table.blocks.size, signal);
       this.isValid = true;
+      const hasTasks = first.some((row) => row[TASK]);
+      if (hasTasks !== this.hasTasks) {
+        this.hasTasks = hasTasks;
+        this.table.setColumns(this.tableColumns(), this.sort);
+      }
       this.box.report(null);
       this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, first, stay);
       this.showEmpty(first.length);
@@ -151,9 +162,9 @@ class EpisodesPage {
       { name: "lanes", title: "Lanes", width: "150px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
         name: "episode_id", title: "Episode", width: "minmax(130px, 2fr)", sort: "episode_id",
-        cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.episode_id || row.uid),
+        cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.name || row.uid),
       },
-      ...this.columns.map((name) => column(name)),
+      ...this.drawnColumns.map((name) => column(name)),
     ];
   }
 

@@ -96,13 +96,14 @@ def test_an_episode_is_named_in_the_one_vocabulary(archive):
 def test_hits_say_how_they_were_found(home):
     with TrajectoryRetriever(home / "archive") as retriever:
         hits = retriever.search_similar_episodes(home / "episodes" / "1.wshard", 3)
-        found = plain(present_hits(hits))
+        found = plain(present_hits(hits, ["a", "b", "c"]))
     assert {*found} == {
         *("items", "total", "missing", "exact", "milliseconds"),
         *("spaces", "others", "notes", "compared", "not_compared"),
     }
     assert (found["total"], found["items"][0]["rank"], found["items"][0]["episode_id"]) == (3, 1, "arm-1")
     assert found["items"][0]["file_path"] == hits[0].file_path
+    assert [one["name"] for one in found["items"]] == ["a", "b", "c"]
     assert "alignment" not in found["items"][0]
     assert found["spaces"]
 
@@ -110,7 +111,7 @@ def test_hits_say_how_they_were_found(home):
 def test_moments_have_an_alignment(home):
     with TrajectoryRetriever(home / "archive") as retriever:
         hits = retriever.search_moments((home / "episodes" / "1.wshard", 10, 40), 2)
-    first = plain(present_hits(hits, moments=True))["items"][0]
+    first = plain(present_hits(hits, ["a", "b"], moments=True))["items"][0]
     assert first["span"] == [10, 40]
     assert first["alignment"][0] == [0, 10]
     assert first["remaining"] == 20

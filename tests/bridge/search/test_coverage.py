@@ -49,7 +49,7 @@ def test_episodes_of_other_lanes_are_counted_with_the_way_on(archive):
         assert "--lanes state" in other.remedy
         assert hits.answered.missed in repr(hits)
         assert "not compared" in hits._repr_html_()
-        presented = present_hits(hits)
+        presented = present_hits(hits, [hit.episode_id for hit in hits])
         assert presented["compared"] == 6
         assert [one["episodes"] for one in presented["not_compared"]] == [4, 2]
         other_way = retriever.search_similar_episodes("task-1-1")

@@ -99,6 +99,6 @@ def test_an_id_of_several_episodes_names_none(tmp_path):
     save(tmp_path / "data", episode(0, 0), episode(1, 0, id="task-0-0"))
     ingest(tmp_path / "archive", tmp_path / "data")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
-        with pytest.raises(QueryError, match=r"several episodes have the id 'task-0-0'; give the uid or the file:\n.*"):
+        with pytest.raises(QueryError, match=r"several episodes have the id 'task-0-0'; give a name, uid or file:\n.*"):
             retriever.search_similar_episodes("task-0-0")
         assert retriever.search_similar_episodes(np.asarray(episode(0, 0).observations["state"].data), 2)

@@ -6,7 +6,8 @@ import { openDialog } from "../base/keys.js";
 /** @typedef {import("./table.js").Row} Row */
 /** @typedef {import("./table.js").Column} Column */
 
-export const DEFAULT = ["env", "length", "reward", "success", "review", "tags", "score.rating"];
+export const TASK = "meta.task";
+export const DEFAULT = ["env", TASK, "length", "reward", "success", "review", "tags", "score.rating"];
 const TITLES = /** @type {Record<string, string>} */ ({ env: "Env", reward: "Reward", "score.rating": "Rating" });
 
 /**

@@ -4,9 +4,9 @@ import { context2d, fill, h, themed } from "../base/dom.js";
 import { number, shown } from "../base/format.js";
 import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "../model/filter_text.js";
 
-const FIELDS = ["env", "success", "review", "tag", "flag", "collection"];
+const FIELDS = ["env", "meta.task", "success", "review", "tag", "flag", "collection"];
 const NUMBERS = ["length", "reward"];
-const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", reward: "Total reward" });
+const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", "meta.task": "Task", reward: "Total reward" });
 const MOST = 12;
 const AT_ONCE = 2; // rows that one scrolls to must not wait for all of them
 

@@ -39,8 +39,8 @@ test("findings say where they are", () => {
     { check: "stall", reason: "nothing moves for 30% of the duration, from timestep 9 on (usual: 2%)" },
   ]);
   assert.deepEqual(marks.map((mark) => [mark.check, mark.lane, mark.channel, mark.step, mark.lasting]), [
-    ["spike", "signal/state", 8, 65, false],
-    ["unusual", "signal/state", 28, 62, true],
+    ["spike", "signal/state", "8", 65, false],
+    ["unusual", "signal/state", "28", 62, true],
     ["stall", "", null, 9, true],
   ]);
 });
