@@ -236,6 +236,29 @@ def write_robotwin(folder: Path) -> tuple[Path, list[Stated]]:
     ]
 
 
+def write_xpolicylab(folder: Path) -> tuple[Path, list[Stated]]:
+    """Write an episode as RoboTwin does now: each action is the state one timestep later."""
+    rng, path = np.random.default_rng(10), folder / "episode0.hdf5"
+    sizes = {"left_arm_joint_states": 6, "left_ee_joint_states": 1, "left_ee_poses": 7}
+    states = {name: rng.normal(size=(STEPS + 1, size)).astype(np.float32) for name, size in sizes.items()}
+    images = [encode_image(pixels) for pixels in _frames(7, STEPS)]
+    with h5py.File(path, "w") as file:
+        file.attrs.update({"source_format": "RoboTwin", "source_path": "native_collection"})
+        file["data_format_version"], file["instructions"] = "v1.0", json.dumps(["Grab the block.", "Take it."])
+        file["additional_info/frequency"] = np.int32(15)
+        for name, values in states.items():
+            file[f"state/{name}"], file[f"action/{name}"] = values[:-1], values[1:]
+        group = file.create_group("vision/cam_head")
+        group.create_dataset("colors", data=images, dtype=f"S{max(map(len, images))}")
+        group["shape"] = np.array([16, 32, 3], np.int32)
+        group["intrinsic_matrix"] = np.tile(np.eye(3), (STEPS, 1, 1))
+    lanes = {f"signal/{name}": values[:-1] for name, values in states.items()}
+    lanes |= {f"action/{name}": values[1:] for name, values in states.items()}
+    lanes["signal/cam_head/intrinsic_matrix"] = np.tile(np.eye(3), (STEPS, 1, 1))
+    stated = {"task": "Grab the block.", "source_format": "RoboTwin", "data_format_version": "v1.0"}
+    return path, [Stated("", "episode0", lanes, 15, ("signal/images/cam_head",), stated)]
+
+
 def write_robomind(folder: Path) -> tuple[Path, list[Stated]]:
     """Write an episode of a Franka arm: measured and commanded joints, images and depth of variable length."""
     rng, place = np.random.default_rng(8), folder / "1112_141543" / "data" / "trajectory.hdf5"
@@ -270,5 +293,6 @@ ROBOT_FILES: dict[str, Callable[[Path], tuple[Path, list[Stated]]]] = {
     "robomind": write_robomind,
     "robotwin": write_robotwin,
     "unitree": write_unitree,
+    "xpolicylab": write_xpolicylab,
 }
 """How to write a file of each layout; the path returned is that of the location."""

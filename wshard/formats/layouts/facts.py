@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,10 +66,19 @@ class EpisodeFacts:
         if rule.role == rules.SUCCESS and value is not None:
             metadata["success"] = value.lower() not in _NO if isinstance(value, str) else bool(value)
         elif rule.role == rules.TASK and isinstance(value, str):
-            metadata["task"] = value
+            metadata["task"] = _first_phrase(value)
         elif rule.role in _TEXTS and value is not None:
             self._texts[rule.role] = value
 
 
 def _is_attribute(rule: ArrayRule, name: str) -> bool:
     return rule.pattern.startswith("@") and fnmatchcase(f"@{name}", rule.pattern)
+
+
+def _first_phrase(text: str) -> str:
+    """Return a text, or the first one of a list in JSON."""
+    with suppress(ValueError, RecursionError):
+        listed = json.loads(text) if text.startswith('["') else None
+        if isinstance(listed, list) and isinstance(listed[0], str):
+            return listed[0]
+    return text

@@ -9,8 +9,9 @@ import av
 import h5py
 import numpy as np
 import pytest
+from hdf5_files import write_aloha, write_maniskill, write_robomimic
+from robot_files import ROBOT_FILES, STEPS, Stated, write_amass
 
-from tests.support.robot_files import ROBOT_FILES, STEPS, Stated, write_amass
 from wshard import list_episodes, open_episode
 from wshard.errors import FormatError
 from wshard.formats.base import load_matchers
@@ -51,6 +52,15 @@ def test_files_of_robot_programs_are_read(tmp_path: Path, name: str) -> None:
 def test_no_other_format_or_layout_fits(tmp_path: Path, name: str) -> None:
     look = look_at(ROBOT_FILES[name](tmp_path)[0])
     assert [matcher.name for matcher in load_matchers() if matcher.matches(look)] == [f"layout:{name}"]
+
+
+@pytest.mark.parametrize("write", [write_robomimic, write_maniskill])
+def test_files_of_formats_are_no_layouts(tmp_path: Path, write: Any) -> None:
+    write(tmp_path / "a.hdf5", {"demo_1" if write is write_robomimic else "traj_1": 5})
+    write_aloha(tmp_path / "b.hdf5", 5)
+    for name in ("a.hdf5", "b.hdf5"):
+        look = look_at(tmp_path / name)
+        assert [one.name for one in load_matchers() if one.name.startswith("layout:") and one.matches(look)] == []
 
 
 def _named(folder: Path, name: str) -> tuple[Path, str, list[Stated]]:
