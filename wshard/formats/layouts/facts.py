@@ -65,7 +65,7 @@ class EpisodeFacts:
         value = value[0] if is_first and isinstance(value, list) else value
         if rule.role == rules.SUCCESS and value is not None:
             metadata["success"] = value.lower() not in _NO if isinstance(value, str) else bool(value)
-        elif rule.role == rules.TASK and isinstance(value, str):
+        elif rule.role == rules.TASK and isinstance(value, str) and _first_phrase(value):
             metadata["task"] = _first_phrase(value)
         elif rule.role in _TEXTS and value is not None:
             self._texts[rule.role] = value

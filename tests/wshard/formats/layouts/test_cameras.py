@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import av
 import h5py
+import memory_place
 import numpy as np
 import pytest
 from PIL import Image
+from robot_files import ROBOT_FILES
 
 from wshard import Channel, Episode, load_wshard, save_wshard
+from wshard.core.files.schemes import SCHEMES
 from wshard.core.media import ImageFrames, VideoFrames, encode_image, encode_video
 from wshard.errors import FormatError, LayoutError, ManifestError, MissingFileError
 from wshard.formats.contract import SourceContract
@@ -119,6 +122,37 @@ def test_a_star_in_the_name_is_a_camera_of_each_text(tmp_path: Path) -> None:
         cameras = ["signal/images/left", "signal/images/right", "signal/left", "signal/right"]
         assert sorted(name for name, lane in source.info("").lanes.items() if lane.encoding) == cameras
         assert not np.array_equal(source.lane("", "signal/left"), source.lane("", "signal/right"))
+
+
+def test_a_table_has_images_of_each_of_its_episodes(tmp_path: Path) -> None:
+    rows = ["run,x,u", *(f"{run},{step},{step}" for run in ("a", "b[1]") for step in range(LENGTH))]
+    (tmp_path / "runs.csv").write_text("\n".join(rows))
+    images = {run: _images(tmp_path / "runs" / run, "{}.jpg", seed) for seed, run in enumerate(("a", "b[1]"))}
+    (tmp_path / "own.toml").write_text(
+        'layout = 1\ncontainer = "table"\n[episodes]\nby = "column"\narray = "run"\n'
+        '[cameras]\n"observation/front" = "{file}/{episode}/*.jpg"\n[arrays]\nu = "action"\nrun = "skip"\n'
+    )
+    with LayoutSource(tmp_path / "runs.csv", layout_reference(tmp_path / "own.toml")) as source:
+        for run, encoded in images.items():
+            frames = source.encoded(run, "signal/front")
+            assert isinstance(frames, ImageFrames)
+            assert [bytes(frames.image(step)) for step in range(LENGTH)] == encoded
+        assert source.fingerprint("a") != source.fingerprint("b[1]")
+
+
+def test_cameras_are_read_at_places_of_other_schemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_place, "FILES", {})
+    monkeypatch.setitem(SCHEMES, "mem", "memory_place:MemoryPlace")
+    path, (stated,) = ROBOT_FILES["agibot"](tmp_path)
+    memory_place.upload(tmp_path, "mem://lab")
+    with (
+        LayoutSource(f"mem://lab/{path.relative_to(tmp_path)}", "layout:agibot") as remote,
+        LayoutSource(path, "layout:agibot") as local,
+    ):
+        assert remote.info("").id == stated.id
+        assert remote.missing_files("") == []
+        for camera in stated.cameras:
+            assert np.array_equal(remote.lane("", camera), local.lane("", camera))
 
 
 @pytest.mark.parametrize("count", [LENGTH - 1, LENGTH + 2])
