@@ -27,7 +27,11 @@ def wait_for_count(page, text):
 def test_the_list_shows_rows_thumbnails_and_facets(listed):
     page = listed
     wait_for_count(page, "13 episodes")
-    assert names(page) == sorted([*(f"arm-{number:02d}" for number in range(12)), "arm-02"])
+    expected = [f"arm-{number:02d}" for number in range(12)]
+    shown = names(page)
+    assert [name.rpartition("/")[2] for name in shown] == sorted([*expected, "arm-02"])
+    assert len({*shown}) == 13
+    assert [name for name in shown if "/" in name] == shown[2:4]
     page.locator(".spark").nth(12).wait_for()
     assert page.locator(".thumbnail img").count() == 4
     assert page.locator(".thumbnail img").first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 64

@@ -111,7 +111,7 @@ export class HitList {
 
   /** @param {Json} hit @param {[number, number]} span */
   card(hit, span) {
-    const overlay = h("canvas", { role: "img", "aria-label": `${hit.name} over the query` });
+    const overlay = h("canvas", { role: "img", "aria-label": `${hit.name || hit.episode_id} over the query` });
     const alignment = h("canvas", { "aria-hidden": "true", hidden: !hit.alignment?.length });
     const picture = h("div", { class: "frame" });
     const named = `${hit.uid}@${span[0]}:${span[1]}`;
@@ -128,7 +128,7 @@ export class HitList {
     const element = h("li", { class: "hit" },
       h("header", {},
         h("span", { class: "score" }, hit.score.toFixed(3)),
-        h("a", { href: address(episodePath(hit.uid), isSpan ? { span: `${span[0]}:${span[1]}` } : {}) }, hit.name || hit.uid),
+        h("a", { href: address(episodePath(hit.uid), isSpan ? { span: `${span[0]}:${span[1]}` } : {}) }, hit.name || hit.episode_id || hit.uid),
         mark(true), mark(false)),
       h("p", { class: "soft" }, isSpan ? `${span[0]}:${span[1]} of ${hit.metadata.length} · ` : "", `${hit.metadata.env_id}`),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
