@@ -13,12 +13,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from wshard.core.chunks.files import SUFFIX, locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
+from wshard.core.files.regular import open_file
 from wshard.core.files.schemes import local_path
 from wshard.core.messages import shown
-from wshard.errors import AmbiguousFormatError, EntryNotFoundError, IngestError, MissingFileError, SourceNotFoundError
+from wshard.errors import (
+    AmbiguousFormatError,
+    EntryNotFoundError,
+    FormatError,
+    IngestError,
+    MissingFileError,
+    SourceNotFoundError,
+)
 from wshard.formats.base import OWN_DATA, load_matchers, select_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays, detect_format, known_format
+from wshard.formats.layouts.guessing.table import guess_table, is_table
 from wshard.formats.layouts.layout import may_have_layout
 from wshard.formats.open import list_episodes
 
@@ -144,7 +153,8 @@ def expect_episodes(places: Sequence[Place]) -> None:
                 raise _missing_path(path)
             continue
         unreadable: dict[str, OSError] = {}
-        if not any(name is not None for _, name in entries_below(path, matchers, unreadable)) and not unreadable:
+        found = entries_below(path, matchers, unreadable)
+        if not any(name is not None or _is_guessed(file) for file, name in found) and not unreadable:
             empty.append(_empty(path))
     if empty and len(empty) == len(places):
         raise empty[0]
@@ -153,6 +163,11 @@ def expect_episodes(places: Sequence[Place]) -> None:
 def _has_some(folder: str, locations: Iterable[str]) -> bool:
     """Return True if a location is below a folder: files in it that only an earlier ingest said how to read."""
     return any(path.startswith(f"{folder}/") for path in locations)
+
+
+def _is_guessed(path: str) -> bool:
+    guess = partial(guess_table, path, is_given=False)
+    return is_table(path) and not isinstance(attempt(guess, EpisodeAddress(path)), Failure)
 
 
 def _missing_path(path: Path) -> SourceNotFoundError:
@@ -228,6 +243,24 @@ class _Search:
     def _skip(self, path: str) -> None:
         self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
 
+    def _leave_out(self, path: str) -> None:
+        """Skip a file that nothing reads; one that Git LFS has not fetched yet has failed."""
+        opened = attempt(lambda: open_file(path).close(), EpisodeAddress(path))
+        if isinstance(opened, Failure) and isinstance(opened.cause, FormatError):
+            self.unreadable.append(opened)
+        else:
+            self._skip(path)
+
+    def _add_table(self, path: str, *, is_given: bool) -> None:
+        """Add a table if its columns can be guessed."""
+        reference = attempt(partial(guess_table, path, is_given=is_given), EpisodeAddress(path))
+        if not isinstance(reference, Failure):
+            self._add(path, reference)
+        elif is_given:
+            self.unreadable.append(reference)
+        else:
+            self._leave_out(path)
+
     def _add(self, path: str, name: str) -> bool:
         _, lane_map = parse_read_as(self.read_as)
         (self.files if name == OWN_FORMAT else self.locations)[path] = read_as(name, lane_map)
@@ -240,10 +273,12 @@ class _Search:
         for path, is_given in self.unknown.items():
             if path in stored:
                 self.locations[path] = stored[path]
+            elif is_table(path):
+                self._add_table(path, is_given=is_given)
             elif is_given:
                 self.locations[path] = ""  # opening it reports what it is
             else:
-                self._skip(path)
+                self._leave_out(path)
         for path, error in self.ambiguous.items():
             if path in stored:
                 self.locations[path] = ""

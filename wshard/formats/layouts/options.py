@@ -16,17 +16,21 @@ if TYPE_CHECKING:
 
     from wshard.formats.layouts.layout import EpisodeLayout
 
-_LISTS: Final = frozenset(("actions",))
-_ROLES: Final = {"reward": rules.REWARD, "end": rules.END, "success": rules.SUCCESS, "task": rules.TASK}
+_LISTS: Final = frozenset(("actions", "skip"))
+_ROLES: Final = {
+    "reward": rules.REWARD, "end": rules.END, "truncated": rules.TRUNCATED, "success": rules.SUCCESS, "task": rules.TASK
+}  # fmt: skip
+_BY: Final = {rules.ENDS: "end where", rules.STARTS: "begin where", rules.RESTARTS: "begin anew with"}
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """What the columns of a table are, by their names; "": none, or the usual name.
 
-    episode: says which episode a row belongs to; without it the table is one. time: when a row was taken, in `unit`
+    episode: says which episode a row belongs to; without it the table is one. by: how it says so, as in EpisodeRule:
+    "" by its values, else "ends", "starts" or "restarts". time: when a row was taken, in `unit`
     (s, ms, us, ns; not needed for dates). rate: rows per second. actions: make the lane action/actions, in this order;
-    the other numbers make signal/state.
+    the other numbers make signal/state, but for those to skip. guessed: "yes" if the columns say so themselves.
     """
 
     episode: str = ""
@@ -38,11 +42,17 @@ class TableOptions:
     end: str = ""
     success: str = ""
     task: str = ""
+    truncated: str = ""
+    by: str = ""
+    skip: tuple[str, ...] = ()
+    guessed: str = ""
 
     def __post_init__(self) -> None:
         """Check the unit and the rate; raises LayoutError."""
         if self.unit and self.unit not in UNITS:
             raise LayoutError(f"unit of the time column: expected one of {', '.join(UNITS)}, found {self.unit!r}")
+        if self.by and self.by not in _BY:
+            raise LayoutError(f"episodes of the table: expected one of {', '.join(_BY)}, found {self.by!r}")
         if self.rate is not None and usable_rate(self.rate) is None:
             raise LayoutError(f"rate: expected rows per second, found {self.rate!r}")
 
@@ -69,7 +79,8 @@ def parse_options(text: str) -> TableOptions:
 
 def describe_options(options: TableOptions) -> str:
     """Return what the columns are, in words."""
-    parts = [f"episodes by column {options.episode!r}" if options.episode else "one episode"]
+    parts = ["by guess" if options.guessed else ""]
+    parts += [f"episodes {_BY.get(options.by, 'by column')} {options.episode!r}" if options.episode else "one episode"]
     parts += [f"clock {options.time!r}" if options.time else ""]
     parts += [f"{options.rate:g} Hz" if options.rate else ""]
     parts += [f"actions {', '.join(options.actions)}" if options.actions else ""]
@@ -88,7 +99,8 @@ def adapt(layout: EpisodeLayout, options: TableOptions) -> EpisodeLayout:
     """Return a layout of tables with these columns."""
     named = [ArrayRule(value, role) for name, role in _ROLES.items() if (value := getattr(options, name))]
     named += [ArrayRule(options.time, rules.TIME, unit=options.unit)] if options.time else []
-    named += [ArrayRule(options.episode, rules.SKIP)] if options.episode else []
+    of_episodes = options.episode if options.episode not in {rule.pattern for rule in named} else ""
+    named += [ArrayRule(name, rules.SKIP) for name in (of_episodes, *options.skip) if name]
     given = {rule.role for rule in named}
     stack: Mapping[str, tuple[str, ...]] = layout.stack
     if options.actions:
@@ -98,7 +110,7 @@ def adapt(layout: EpisodeLayout, options: TableOptions) -> EpisodeLayout:
         }
     return replace(
         layout,
-        episodes=EpisodeRule(by=rules.COLUMN, arrays=(options.episode,)) if options.episode else layout.episodes,
+        episodes=EpisodeRule(options.by or rules.COLUMN, (options.episode,)) if options.episode else layout.episodes,
         arrays=(*named, *(rule for rule in layout.arrays if rule.role not in given)),
         stack=stack,
         required=tuple(rule.pattern for rule in named),

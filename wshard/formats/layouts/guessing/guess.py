@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wshard.formats.layouts.guessing.readings import EpisodeGuess
     from wshard.formats.layouts.guessing.survey import ArrayFacts
 
-STATE, ACTIONS = "observation/state", "action/action"
+STATE, ACTIONS = "observation/state", "action/actions"
 """The lanes that the columns of a table make."""
 
 

@@ -1,0 +1,94 @@
+"""From a file of one's own to the first hit by commands alone: a table, arrays in an .npz and in an HDF5 file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+import pytest
+from bridge_episodes import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LENGTHS = (40, 55, 48, 61)
+
+
+def _walk(seed: int, length: int, width: int) -> Any:
+    return np.random.default_rng(seed).normal(size=(length, width)).cumsum(axis=0)
+
+
+def _episodes() -> list[dict[str, Any]]:
+    return [{"q": _walk(seed, length, 3), "u": _walk(seed + 9, length, 2)} for seed, length in enumerate(LENGTHS)]
+
+
+def _write_table(folder: Path) -> str:
+    lines = ["run,t,q0,q1,q2,u0,u1"]
+    for name, episode in zip("abcd", _episodes(), strict=True):
+        for row, values in enumerate(np.hstack([episode["q"], episode["u"]])):
+            lines.append(",".join([name, f"{row * 0.05:.2f}", *map(repr, values.tolist())]))
+    (folder / "own.csv").write_text("\n".join(lines))
+    return "own.csv#b"
+
+
+def _write_npz(folder: Path) -> str:
+    episodes = _episodes()
+    joined = {name: np.concatenate([episode[name] for episode in episodes]) for name in ("q", "u")}
+    np.savez(folder / "own.npz", joints=joined["q"], ctrl=joined["u"], stops=np.cumsum(LENGTHS))
+    return "own.npz#1"
+
+
+def _write_hdf5(folder: Path) -> str:
+    with h5py.File(folder / "own.h5", "w") as file:
+        for number, episode in enumerate(_episodes()):
+            file[f"lab/take_{number}/arm/joints"] = episode["q"]
+            file[f"lab/take_{number}/arm/cmd"] = episode["u"]
+    return "own.h5#take_1"
+
+
+@pytest.mark.parametrize("write", [_write_table, _write_npz, _write_hdf5])
+def test_a_file_of_a_new_user_is_searched_after_three_commands(tmp_path, write):
+    name = write(tmp_path)
+    place = name.partition("#")[0]
+    described = command("layout", "guess", place, folder=tmp_path)
+    assert (described.exit_code, described.stderr) == (0, "")
+    (tmp_path / "own.toml").write_text(described.stdout)
+    done = command("ingest", place, "--layout", "own.toml", folder=tmp_path)
+    assert done.exit_code == 0, done.output
+    assert f"{len(LENGTHS)} new" in done.output
+    hits = command("search", name, "--top", "3", folder=tmp_path)
+    assert hits.exit_code == 0, hits.output
+    assert name in hits.stdout.splitlines()[1]
+
+
+def test_without_a_description_the_way_to_one_is_said(tmp_path):
+    for write in (_write_npz, _write_hdf5):
+        place = write(tmp_path).partition("#")[0]
+        done = command("ingest", place, folder=tmp_path)
+        assert done.exit_code == 1
+        assert f"/{place}` writes a description that you can edit; give it with --layout" in done.stderr
+
+
+def test_a_table_whose_columns_say_what_they_are_is_ingested_by_a_guess(tmp_path):
+    name = _write_table(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "notes.csv").write_text("who,when\nme,now\n")
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 12345\n"
+    (tmp_path / "sub" / "big.parquet").write_text(pointer)
+    done = command("ingest", ".", folder=tmp_path)
+    assert "by guess, episodes by column 'run', clock 't', actions u0, u1): 4 episodes of 1 location" in done.stderr
+    assert "skipped: 1 .csv" in done.stderr
+    assert "failed: sub/big.parquet: expected data, found a pointer of Git LFS: run `git lfs pull`" in done.stderr
+    assert "4 new" in done.stdout
+    assert command("search", name, folder=tmp_path).exit_code == 0
+    assert "4 unchanged" in command("ingest", "own.csv", folder=tmp_path).stdout
+
+
+def test_a_table_that_may_be_read_in_two_ways_is_refused_with_both(tmp_path):
+    rows = "\n".join(f"{row // 5},{row}.5,{row * row}" for row in range(20))
+    (tmp_path / "own.csv").write_text(f"batch,u0,x\n{rows}")
+    done = command("ingest", "own.csv", folder=tmp_path)
+    assert done.exit_code == 1
+    assert "equally likely: one episode: no array says where others begin; or 4 episodes: 'batch'" in done.stderr
+    assert command("ingest", "own.csv", "--episode-column", "batch", folder=tmp_path).exit_code == 0
