@@ -227,7 +227,7 @@ def _write_rows(odd: OddLayout, rng: Generator, container: str) -> None:
     if "reward" in odd.episodes[0]:
         lanes["reward"] = arrays[odd.names["reward"]]
     odd.episodes = [{name: values[rows] for name, values in lanes.items()} for rows in odd.rows]
-    odd.names = {**odd.names, "action": "action", "observation": "state"}
+    odd.names = {**odd.names, "action": "actions", "observation": "state"}
 
 
 def _stacked(columns: dict[str, Any], names: list[str]) -> Any:

@@ -77,7 +77,7 @@ def test_groups_are_episodes_by_their_names(tmp_path):
         file["data/mean"] = np.zeros(3)
     guess = guess_layout(tmp_path / "a.h5")
     assert guess.layout.episodes.group == "data/trial_*"
-    assert [one.path for one in guess.unread] == ["mean"]
+    assert [one.path for one in guess.unread] == ["data/mean"]
     assert [one.length for one in _episodes(tmp_path / "a.h5", describe_guess(guess))] == [*LENGTHS]
 
 
@@ -87,3 +87,48 @@ def test_groups_of_one_length_may_be_parts_of_one_episode(tmp_path, names, count
         for name in names:
             file[f"{name}/q"], file[f"{name}/u"] = _numbers(6, 3), _numbers(6, 2)
     assert len(guess_layout(tmp_path / "a.h5").episodes.readings) == count
+
+
+def test_attributes_and_single_values_say_task_and_rate(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["fps"], file.attrs["lr"] = 25.0, 0.5
+        for number in range(2):
+            file[f"run_{number}/q"], file[f"run_{number}/act"] = _numbers(8, 3), _numbers(7, 2)
+            file[f"run_{number}"].attrs["instruction"] = f"open {number}"
+    np.savez(tmp_path / "b.npz", q=_numbers(8, 3), dt=0.05, learning_rate=0.1, task="lift")
+    found = _episodes(tmp_path / "a.h5", describe_guess(guess_layout(tmp_path / "a.h5")))
+    assert [(one.metadata["task"], one.timebase.tick_hz) for one in found] == [("open 0", 25.0), ("open 1", 25.0)]
+    (found,) = _episodes(tmp_path / "b.npz", describe_guess(guess_layout(tmp_path / "b.npz")))
+    assert (found.metadata["task"], found.timebase.tick_hz) == ("lift", 20.0)
+
+
+def test_a_folder_of_files_is_guessed_by_one_of_them(tmp_path):
+    for number, length in enumerate(LENGTHS):
+        np.savez(tmp_path / f"ep{number}.npz", state=_numbers(length, 3), cmd=_numbers(length, 2))
+    described = describe_guess(guess_layout(tmp_path))
+    assert 'files = "*.npz"' in described
+    assert [one.length for one in _episodes(tmp_path, described)] == [*LENGTHS]
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        (1.7e18 + np.arange(9) * 2e7, "ns"),
+        (np.arange(9) * 33.3, "ms"),
+        (np.arange(9) * 1e4, "us"),
+        (np.arange(9) * 0.01, "s"),
+        (np.arange(9) * 0.9, "?"),
+    ],
+)
+def test_units_of_times_follow_from_size_and_spacing(tmp_path, values, unit):
+    np.savez(tmp_path / "a.npz", stamp=values, q=_numbers(9, 3))
+    guess = guess_layout(tmp_path / "a.npz")
+    assert next(one.unit for one in guess.arrays if one.path == "stamp") == unit
+    assert guess.is_certain == (unit != "?")
+
+
+def test_ends_and_names_that_contradict_each_other_stay_open(tmp_path):
+    rows = {"q": _numbers(ROWS, 3), "done": ENDS}
+    for name, values in (("episode", np.repeat([0, 1], 8)), ("lengths", [4, 9])):
+        np.savez(tmp_path / "a.npz", **rows, **{name: values})
+        assert not guess_layout(tmp_path / "a.npz").is_certain, name

@@ -34,6 +34,8 @@ def _lines(guess: LayoutGuess) -> Iterator[str]:
     yield f"container = {_quoted(layout.container)}"
     if layout.files:
         yield f"files = {_quoted(layout.files)}"
+    if layout.rate:
+        yield f"rate = {_quoted(str(layout.rate))}"
     yield ""
     yield "[episodes]"
     yield from _episodes(guess)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
 
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.schemes import place_of
@@ -12,9 +13,10 @@ from wshard.errors import FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.containers import open_container
 from wshard.formats.layouts.episodes import EpisodeFinder
+from wshard.formats.layouts.guessing.attributes import guess_attributes, guess_rate
 from wshard.formats.layouts.guessing.batch import batch_axes, find_in_batch
 from wshard.formats.layouts.guessing.flat import find_in_rows
-from wshard.formats.layouts.guessing.groups import find_family, find_in_groups
+from wshard.formats.layouts.guessing.groups import GroupFamily, find_family, find_in_groups
 from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
 from wshard.formats.layouts.guessing.survey import TEXT, container_of, labels_of, read_facts
 from wshard.formats.layouts.layout import SUFFIXES, ArrayRule, EpisodeLayout, split_role
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 STATE, ACTIONS = "observation/state", "action/actions"
 """The lanes that the columns of a table make."""
+
+_FEW_GROUPS: Final = 256  # so that all arrays of the file can be listed
 
 
 @dataclass(frozen=True)
@@ -105,36 +109,41 @@ def _example(place: Place) -> tuple[Place, str]:
 
 def _guess(container: ArrayFile, kind: str, file: Place) -> LayoutGuess:
     family = find_family(container)
-    episodes = find_in_groups(family) if family is not None else None
-    unread: tuple[ArrayGuess, ...] = ()
-    if family is not None and episodes is not None:
-        arrays: Sequence[ArrayFacts] = family.arrays
-        inside = {f"{group}/{one.path}" for group in family.groups[:1] for one in arrays}
-        fixed = family.pattern.partition("*")[0].rpartition("/")[0]
-        unread = tuple(_unread(one) for one in read_facts(container, fixed) if "/" not in one.path) if inside else ()
+    stated, unread = {**container.attributes()}, list[ArrayGuess]()
+    if family is not None:
+        arrays, episodes = family.arrays, find_in_groups(family)
+        stated |= container.attributes(family.groups[0])
+        unread = _outside(container, family)
     else:
         arrays = read_facts(container)
         axes = batch_axes(arrays)
         episodes = find_in_batch(arrays, axes) if axes else find_in_rows(arrays, _labels(arrays, container))
     guesses = guess_roles(arrays, episodes)
-    layout = _layout(kind, file, episodes, guesses)
-    if kind in ("table", "json") and episodes.readings[0].rule.by not in (rules.GROUP, rules.ROW):
+    roles = {one.role for one in guesses}
+    guesses += [one for one in guess_attributes(stated) if one.role not in roles]
+    rate = guess_rate(arrays, stated) if rules.TIME not in roles else None
+    rule = episodes.readings[0].rule
+    described = tuple(ArrayRule(one.path, *split_role(one.role), unit=one.unit, extra=one.extra) for one in guesses)
+    layout = EpisodeLayout(file.stem, kind, episodes=rule, arrays=described, rate=rate)
+    if kind in ("table", "json") and rule.by not in (rules.GROUP, rules.ROW):
         layout = replace(layout, stack=_stacks(arrays, guesses))
-    return LayoutGuess(str(file), layout, _checked(episodes, layout, container, file), tuple(guesses), unread)
+    return LayoutGuess(str(file), layout, _checked(episodes, layout, container, file), tuple(guesses), tuple(unread))
 
 
-def _unread(facts: ArrayFacts) -> ArrayGuess:
-    return ArrayGuess(facts.path, facts.shape, facts.dtype, rules.SKIP, "outside of the groups of episodes")
+def _outside(container: ArrayFile, family: GroupFamily) -> list[ArrayGuess]:
+    """Return the arrays outside of the groups of episodes, if all can be listed."""
+    if len(family.groups) > _FEW_GROUPS:
+        return []
+    paths = [path for path in container.paths() if not fnmatchcase(path, f"{family.pattern}/*")]
+    return [
+        ArrayGuess(one.path, one.shape, one.dtype, rules.SKIP, "outside of the groups of episodes")
+        for one in read_facts(container, paths=paths)
+    ]
 
 
 def _labels(arrays: Sequence[ArrayFacts], container: ArrayFile) -> Mapping[str, Array]:
     found = ((one.path, labels_of(one, container)) for one in arrays if one.is_column and one.rows > 1)
     return {path: values for path, values in found if values is not None}
-
-
-def _layout(kind: str, file: Place, episodes: EpisodeGuess, guesses: Sequence[ArrayGuess]) -> EpisodeLayout:
-    described = tuple(ArrayRule(one.path, *split_role(one.role), unit=one.unit, extra=one.extra) for one in guesses)
-    return EpisodeLayout(file.stem, kind, episodes=episodes.readings[0].rule, arrays=described)
 
 
 def _stacks(arrays: Sequence[ArrayFacts], guesses: Sequence[ArrayGuess]) -> dict[str, tuple[str, ...]]:

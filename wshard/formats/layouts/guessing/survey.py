@@ -17,6 +17,8 @@ from wshard.formats.look import look_at
 from wshard.formats.npz import ZIP_MAGIC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wshard.core.files.place import Place
     from wshard.core.types import Array
     from wshard.formats.layouts.columns import ArrayFile
@@ -86,9 +88,10 @@ def container_of(place: Place) -> str:
     return "npy" if look.suffix == ".npy" else ""
 
 
-def read_facts(container: ArrayFile, group: str = "") -> list[ArrayFacts]:
-    """Return the facts about the arrays below a group, in their order."""
-    return [_facts(container, f"{group}/{path}" if group else path, path) for path in container.paths(group)]
+def read_facts(container: ArrayFile, group: str = "", paths: Sequence[str] | None = None) -> list[ArrayFacts]:
+    """Return the facts about the arrays below a group, in their order; paths: of these only."""
+    listed = container.paths(group) if paths is None else paths
+    return [_facts(container, f"{group}/{path}" if group else path, path) for path in listed]
 
 
 def _facts(container: ArrayFile, path: str, inner: str) -> ArrayFacts:
@@ -125,6 +128,8 @@ def _values(column: Any, shape: tuple[int, ...]) -> Array | None:
     """Return the values of a column, and the first rows of an array of more axes that may be a batch."""
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         return np.asarray(column[0 : min(shape[0], MAX_ROWS)]).reshape(-1)
+    if not shape:
+        return np.asarray(column[()]).reshape(1)
     if len(shape) not in (2, 3) or not math.prod(shape) or column.dtype == np.uint8:
         return None
     return np.asarray(column[0 : min(shape[0], max(1, _MAX_VALUES // math.prod(shape[1:])))])
