@@ -86,7 +86,7 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
     """Return the code and message of a problem, ("", "") if there is none."""
     if missing_file := _describe_missing(row, files, locations):
         return "missing", missing_file
-    if row.key and (missing := locations.missing_files(row.address)):
+    if row.format != OWN_FORMAT and (missing := locations.missing_files(row.address)):
         return "incomplete", _missing(missing[0], row.path)
     if (
         row.key and not data and locations.are_unchanged(files)

@@ -192,5 +192,7 @@ OTHER_ARRAYS: Final = "other_arrays"
 
 def how_to_describe(file: object = "FILE") -> str:
     """Return what to do with a file of arrays that is of no format and of no layout."""
+    if str(file).lower().endswith(".mp4"):
+        return "--layout video takes its frames as an episode"
     name = quote(str(file)) if file != "FILE" else "FILE"
     return f"`wshard layout guess {name}` writes a description that you can edit; give it with --layout"

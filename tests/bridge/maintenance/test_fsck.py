@@ -25,6 +25,7 @@ from bridge_episodes import (
     spaces_of,
 )
 from databases import SQLITE_ALONE, SQLITE_FIRST
+from robot_files import ROBOT_FILES
 from topic_logs import robot_messages, write_ros2
 from typer.testing import CliRunner
 
@@ -246,6 +247,15 @@ def test_a_missing_video_is_named_by_its_place_in_the_location(tmp_path, dataset
             found = check(opened, data=data).findings
             assert {(one.code, one.message) for one in found} == {("incomplete", message)}
     assert set(mended(tmp_path / "clips")) == {"incomplete"}
+
+
+def test_a_missing_video_of_a_single_episode_is_named(tmp_path):
+    place, _ = ROBOT_FILES["droid"](tmp_path / "set")
+    ingest(tmp_path / "clips", place)
+    (place.parent / "recordings" / "MP4" / "18026681.mp4").unlink()
+    with open_archive(tmp_path / "clips") as opened:
+        (found,) = check(opened).findings
+    assert (found.code, found.message) == ("incomplete", "no such file: 18026681.mp4")
 
 
 @SQLITE_FIRST

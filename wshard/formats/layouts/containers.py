@@ -11,6 +11,7 @@ import numpy as np
 
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.local import LocalPlace
+from wshard.core.media.video_pool import POOL
 from wshard.errors import FormatError, LimitError
 from wshard.formats.d4rl.npz_rows import NpzRows
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, find, open_hdf5, translate_errors, walk_datasets
@@ -23,7 +24,7 @@ from wshard.formats.layouts.memmap import MemmapArrays
 from wshard.formats.npz import parse_npy, read_npy_header
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from wshard.core.files.place import Place
     from wshard.formats.layouts.columns import ArrayFile, RowArray
@@ -162,6 +163,29 @@ class NpyArrays(Flat):
         return as_column(np.memmap(file.local_path(), dtype, "r", start, shape, order))
 
 
+class VideoTimes(Flat):
+    """An .mp4 file as the array "time" of its frames, in seconds; the attribute fps is their rate."""
+
+    def __init__(self, place: Place) -> None:
+        with POOL.use(place, str(place)) as video:
+            self._times, rate = video.times, video.stream.average_rate
+        self._attributes = {"fps": float(rate)} if rate else {}
+
+    def paths(self, group: str = "") -> list[str]:
+        """Return the name of the only array."""
+        return [] if group else ["time"]
+
+    def column(self, path: str) -> RowArray:
+        """Return the times; raises FormatError."""
+        if path != "time":
+            raise FormatError(f"expected an array 'time', which videos have, found {path!r}")
+        return as_column(self._times)
+
+    def attributes(self, _group: str = "") -> Mapping[str, Any]:
+        """Return the rate."""
+        return self._attributes
+
+
 def _below(names: Mapping[str, Any], group: str) -> list[str]:
     return [name.removeprefix(f"{group}/") for name in names if not group or name.startswith(f"{group}/")]
 
@@ -178,16 +202,19 @@ def open_arrays(layout: EpisodeLayout, place: Place) -> ArrayFile:
 
 def open_container(kind: str, place: Place) -> ArrayFile:
     """Open a container of a kind (layout.CONTAINERS); raises FormatError, MissingExtraError, OSError."""
-    if kind == "hdf5":
-        return Hdf5Arrays(place)
-    if kind == "npz":
-        return NpzArrays(place)
-    if kind == "npy":
-        return NpyArrays(place)
     if kind == "json" or (kind == "table" and place.suffix.lower() in SUFFIXES["json"]):
         return JsonArrays(place)
-    if kind == "memmap":
-        return MemmapArrays(place)
-    from wshard.formats.layouts.tables import open_table  # noqa: PLC0415  (its libraries are optional)
+    if kind == "table":
+        from wshard.formats.layouts.tables import open_table  # noqa: PLC0415  (its libraries are optional)
 
-    return open_table(place)
+        return open_table(place)
+    return _OPENERS[kind](place)
+
+
+_OPENERS: Final[Mapping[str, Callable[[Place], ArrayFile]]] = {
+    "hdf5": Hdf5Arrays,
+    "npz": NpzArrays,
+    "npy": NpyArrays,
+    "memmap": MemmapArrays,
+    "video": VideoTimes,
+}

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """Of the description: the value of `layout` in it."""
 
-CONTAINERS: Final = ("hdf5", "npz", "npy", "table", "json", "memmap")
+CONTAINERS: Final = ("hdf5", "npz", "npy", "table", "json", "memmap", "video")
 """What can hold arrays: an HDF5 file, an .npz file, a folder of .npy files, a table, a JSON document or several in
-lines, a folder of .memmap files as TensorDict writes it."""
+lines, a folder of .memmap files as TensorDict writes it; of an .mp4 file, the times of its frames."""
 
 FOLDERS: Final = ("npy", "memmap")
 """Containers that are folders."""
@@ -29,8 +29,12 @@ SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "table": (".csv", ".tsv", ".parquet", ".feather", ".arrow", ".jsonl", ".ndjson"),
     "json": (".json", ".jsonl", ".ndjson"),
     "memmap": (".memmap",),
+    "video": (".mp4",),
 }
 """The files of each container."""
+
+ARRAY_SUFFIXES: Final = tuple(suffix for kind, suffixes in SUFFIXES.items() if kind != "video" for suffix in suffixes)
+"""The files of containers but videos, which belong to those of others."""
 
 _FILES: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 

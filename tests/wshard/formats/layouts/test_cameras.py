@@ -140,6 +140,19 @@ def test_a_table_has_images_of_each_of_its_episodes(tmp_path: Path) -> None:
         assert source.fingerprint("a") != source.fingerprint("b[1]")
 
 
+def test_videos_alone_are_episodes(tmp_path: Path) -> None:
+    for number, name in enumerate(("a", "b 1")):
+        _video(tmp_path / f"{name}.mp4", number, LENGTH + number)
+    with LayoutSource(tmp_path, "layout:video") as source:
+        assert source.keys() == ["a", "b 1"]
+        info = source.info("b 1")
+        assert (info.id, info.length, info.timebase.tick_hz) == ("b 1", LENGTH + 1, 10)
+        assert np.array_equal(source.lane("b 1", "time/timestamps_ns"), np.arange(LENGTH + 1) * 100_000_000)
+        with av.open(str(tmp_path / "b 1.mp4")) as container:
+            frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+        assert np.array_equal(source.lane("b 1", "signal/frames"), frames)
+
+
 def test_cameras_are_read_at_places_of_other_schemes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_place, "FILES", {})
     monkeypatch.setitem(SCHEMES, "mem", "memory_place:MemoryPlace")

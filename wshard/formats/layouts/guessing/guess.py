@@ -19,7 +19,7 @@ from wshard.formats.layouts.guessing.flat import find_in_rows
 from wshard.formats.layouts.guessing.groups import GroupFamily, find_family, find_in_groups
 from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
 from wshard.formats.layouts.guessing.survey import TEXT, container_of, labels_of, read_facts
-from wshard.formats.layouts.layout import SUFFIXES, ArrayRule, EpisodeLayout, split_role
+from wshard.formats.layouts.layout import ARRAY_SUFFIXES, ArrayRule, EpisodeLayout, split_role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ def guess_layout(location: Location) -> LayoutGuess:
     file, pattern = _example(place)
     kind = container_of(file)
     if not kind:
-        suffixes = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+        suffixes = ", ".join(ARRAY_SUFFIXES)
         raise FormatError(f"{place}: expected arrays: a file {suffixes}, or a folder of them; found neither")
     container = open_container(kind, file)
     try:
@@ -95,7 +95,7 @@ def _example(place: Place) -> tuple[Place, str]:
     """Return a file of the location, and the pattern of its files in a folder."""
     if not place.is_dir() or container_of(place):
         return place, ""
-    files = [file for file in place.walk() if any(file.suffix.lower() in suffixes for suffixes in SUFFIXES.values())]
+    files = [file for file in place.walk() if file.suffix.lower() in ARRAY_SUFFIXES]
     suffixes = Counter(file.suffix for file in files)
     if not suffixes:
         return place, ""
