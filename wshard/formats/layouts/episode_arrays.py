@@ -134,7 +134,7 @@ def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tupl
         elif name in file.paths(group):
             texts = np.asarray(file.column(f"{group}/{name}" if group else name)[()]).reshape(-1).tolist()
             return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in texts)
-    return () if name.startswith("@") else rule.names
+    return () if name.startswith("@") or "/" in name else rule.names
 
 
 def _is_plain(column: RowArray) -> bool:

@@ -93,6 +93,7 @@ def test_channels_have_the_names_of_joints(tmp_path: Path) -> None:
     path, _ = ROBOT_FILES["unitree"](tmp_path)
     with open_episode(path) as episode:
         assert episode.lanes()["action/left_arm/qpos"].names == ("kLeftShoulderPitch",)
+        assert episode.lanes()["action/right_arm/qpos"].names == ()  # which the file does not list
     path, _ = ROBOT_FILES["droid"](tmp_path)
     with open_episode(path) as episode:
         assert episode.lanes()["action/cartesian_velocity"].names[3:] == ("roll", "pitch", "yaw")
