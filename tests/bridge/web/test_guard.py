@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import threading
@@ -14,6 +15,7 @@ from web_app import make_archive, need_pages, running_app
 
 from bridge.web.application import ENDPOINTS, PAGES
 from bridge.web.endpoints import Endpoint
+from bridge.web.guard import MAX_BODY
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +180,40 @@ def test_bodies_are_limited_and_must_be_objects(client):
     assert client.post("/login", content=b"[" * 50_000).status_code == 401
     with httpx.Client(base_url=str(client.base_url)) as stranger:
         assert stranger.post("/login", content=endless()).status_code == 413, "no account is known yet"
+
+
+def test_no_route_holds_a_body_above_the_limit(app, client):
+    """Bodies without a declared length, which never end, and declared lengths: each route, as its server calls it."""
+    session = f"wshard_{app.port}={client.cookies[f'wshard_{app.port}']}"
+    headers = {"host": f"127.0.0.1:{app.port}", "cookie": session, "x-csrf-token": client.headers["x-csrf-token"]}
+    takes_bodies = {("POST", "/login"), *((one.method, one.path) for one in ENDPOINTS if one.body)}
+    changing = [
+        (method, route.path) for route in app.routes() for method in route.methods if method not in ("GET", "HEAD")
+    ]
+    assert takes_bodies < {*changing}
+
+    def ask(method, path, more):
+        taken, sent = [], []
+
+        async def receive():
+            taken.append(0)
+            return {"type": "http.request", "body": b" " * 65536, "more_body": True}
+
+        async def send(message):
+            sent.append(message)
+
+        pairs = [(name.encode(), value.encode()) for name, value in (headers | more).items()]
+        scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": pairs}
+        asyncio.run(app.application(scope, receive, send))
+        return sent[0]["status"], len(taken) * 65536
+
+    for method, path in changing:
+        plain = re.sub(r"{\w+(:\w+)?}", "1", path)
+        if (method, path) in takes_bodies:
+            status, received = ask(method, plain, {})
+            assert (status, received <= MAX_BODY + 65536) == (413, True), path
+        assert ask(method, plain, {"content-length": str(MAX_BODY + 1)}) == (413, 0), path
+    assert ask("DELETE", "/api/jobs/1", {})[1] == 0, "a route without a body reads none"
 
 
 def test_odd_cookies_of_other_apps_do_not_matter(app, client):

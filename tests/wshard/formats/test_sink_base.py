@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from wshard import open_episode, open_sink
+from wshard import open_sink
 from wshard.core.plugins import load_plugin
-from wshard.errors import EpisodeError, UnknownFormatError
+from wshard.errors import UnknownFormatError
 from wshard.formats.base import sink_class
 from wshard.formats.sink_base import Sink, SinkBase
 from wshard.formats.source_base import SourceBase
@@ -62,33 +59,3 @@ def test_formats_of_this_package_derive_from_the_bases(name):
     entry = FORMATS[name]
     for target, base in ((entry.source, SourceBase), (entry.sink, SinkBase)):
         assert not target or issubclass(load_plugin(target, name, unknown=UnknownFormatError), base)
-
-
-@pytest.mark.parametrize("name", ["wshard", "dreamerv3"])
-def test_of_writers_that_add_one_id_at_one_moment_one_wins_and_the_others_name_it(tmp_path, name):
-    lengths, ids = (5, 6, 7, 8), [f"ep-{number}" for number in range(6)]
-    together = threading.Barrier(len(lengths))
-
-    def write(length):
-        won, refused = [], []
-        with open_sink(tmp_path, name) as sink:
-            for id_ in ids:
-                ep = replace(make_episode(0, T=length), id=id_)
-                together.wait()
-                try:
-                    sink.write(ep)
-                    won.append(id_)
-                except EpisodeError as error:
-                    refused.append(str(error))
-        return won, refused
-
-    with ThreadPoolExecutor(len(lengths)) as pool:
-        found = list(pool.map(write, lengths))
-    assert sorted(id_ for won, _ in found for id_ in won) == ids
-    for (won, refused), length in zip(found, lengths, strict=True):
-        assert [next(id_ for id_ in ids if repr(id_) in text) for text in refused] == [i for i in ids if i not in won]
-        for id_ in won:
-            (path,) = tmp_path.glob(f"{id_}.*")
-            with open_episode(path) as episode:
-                assert episode.length == length
-    assert len(list(tmp_path.iterdir())) == len(ids)

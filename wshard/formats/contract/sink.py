@@ -15,6 +15,7 @@ from wshard.core.types import Channel, Episode
 from wshard.errors import CodecError, EpisodeError, WShardError
 from wshard.formats.base import open_sink, open_source
 from wshard.formats.contract.others import OthersContract
+from wshard.formats.contract.racing import RacingContract, RacingFilesContract
 from wshard.formats.contract.source import assert_same
 from wshard.formats.detect import detect_format
 from wshard.formats.sink_base import Sink
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from wshard.formats.source_base import Source
 
 
-class SinkContract:
+class SinkContract(RacingFilesContract):
     """Subclass and define `open_sink` and `open_source` of one location; `expect` says what the format keeps."""
 
     suffix = ""
@@ -111,7 +112,7 @@ def _read_files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-class CollectionSinkContract(OthersContract):
+class CollectionSinkContract(OthersContract, RacingContract):
     """Subclass for a format that has many episodes in one place, which appear when the Sink is closed.
 
     name: of the format; place: what the file or folder is called. knows_ids: whether it stores ids; deterministic:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.container.atomic_write import hold_folder
 from wshard.core.files.schemes import place_of
 from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError, FormatError
@@ -149,14 +150,19 @@ class LanceSink(RowsSink):
 
     def _finish(self, draft: Path) -> None:
         self._flush()
+        with hold_folder(draft.parent):  # of two writers, the later one sees the version of the other
+            self._commit()
+
+    def _commit(self) -> None:
+        """Make the written rows a version of the table; raises EpisodeError if another writer has made one."""
+        if self._version is not None and self._version_of(self._table) != self._version:  # it has the same numbers
+            raise EpisodeError(f"{self._where}: expected no other writer, found a newer version of the table")
         self._statements.commit()
         lance = import_library("lance", "lance")
         if self._version is None and self._fragments:
             lance.LanceDataset.commit(self._table, lance.LanceOperation.Overwrite(self._schema, self._fragments))
         elif self._version is None:
             lance.write_dataset(self._make_batch({}, 0), self._table)
-        elif self._version_of(self._table) != self._version:  # whose episodes would have the same numbers
-            raise EpisodeError(f"{self._where}: expected no other writer, found a newer version of the table")
         elif self._fragments:
             operation = lance.LanceOperation.Append(self._fragments)
             lance.LanceDataset.commit(self._table, operation, read_version=self._version)

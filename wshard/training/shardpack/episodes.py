@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from wshard.core.episode.file import EpisodeFile, save_wshard
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.files.byte_source import MemorySource, open_source
-from wshard.core.files.exchange import stamp_owned
+from wshard.core.files.exchange import check_unchanged, stamp_owned
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError
 from wshard.formats.draft_sink import DraftSink
 from wshard.formats.file_per_episode import FilesSource
@@ -135,7 +135,7 @@ class ShardPackSink(DraftSink):
     def _open_draft(self, mode: WriteMode) -> None:
         """Return None: a ShardPackWriter has a draft of its own."""
         self._writer: ShardPackWriter | None = None
-        stamp_owned(Path(self._where), self.owned(Path(self._where)), mode)  # refuses a file of others
+        self._stamps = stamp_owned(Path(self._where), self.owned(Path(self._where)), mode)  # refuses a file of others
 
     def _begin(self, draft: Path, *, continues: bool) -> None:
         if continues:
@@ -175,7 +175,8 @@ class ShardPackSink(DraftSink):
         return writer
 
     def _finish(self, draft: Path) -> None:
-        if self._writer is not None:
+        if self._writer is not None:  # which keeps others out until it is closed
+            check_unchanged(Path(self._where), self._stamps)
             self._writer.close()
 
     def _release(self) -> None:

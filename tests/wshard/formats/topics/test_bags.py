@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pickle
 import re
 import shutil
@@ -118,6 +119,14 @@ def test_wrong_metadata_are_typed_errors(copy, old, new, error):
     assert old in text
     file.write_text(text.replace(old, new))
     with pytest.raises(error, match=r"metadata\.yaml"), Rosbag2Source(folder) as source:
+        source.info("")
+
+
+def test_a_bag_that_names_one_file_very_often_is_refused_at_once(copy):
+    folder = copy("sqlite3_talker")
+    about = {"storage_identifier": "sqlite3", "relative_file_paths": ["talker.db3"] * 20_000}
+    (folder / "metadata.yaml").write_text(json.dumps({"rosbag2_bagfile_information": about}))
+    with pytest.raises(FormatError, match=r"found 'talker\.db3' again"), Rosbag2Source(folder) as source:
         source.info("")
 
 
