@@ -100,6 +100,10 @@ class LayoutError(FormatError):
     """The description of a layout is wrong, or does not fit the data."""
 
 
+class ArrayKindError(FormatError):
+    """An array that no lane can hold: pickled objects, records, lists of different lengths."""
+
+
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
 

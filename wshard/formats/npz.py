@@ -22,7 +22,7 @@ import numpy as np
 from wshard.core.container.atomic_write import publish
 from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
-from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.errors import ArrayKindError, EpisodeError, FormatError, LimitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -207,9 +207,9 @@ def read_npy_header(
 
 def _plain_dtype(descr: object, where: str) -> np.dtype[Any]:
     if descr == "|O":
-        raise FormatError(f"{where}: expected plain numbers, found pickled objects, which are never loaded")
+        raise ArrayKindError(f"{where}: expected plain numbers, found pickled objects, which are never loaded")
     if not isinstance(descr, str) or not _PLAIN_DTYPE.fullmatch(descr):
-        raise FormatError(f"{where}: expected the dtype of a plain array, found {reprlib.repr(descr)}")
+        raise ArrayKindError(f"{where}: expected the dtype of a plain array, found {reprlib.repr(descr)}")
     return np.dtype(descr)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import math
 import zipfile
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from wshard.errors import FormatError
-from wshard.formats.npz import check_members, map_npz, read_npy_header, translate_npz_errors
+from wshard.errors import FormatError, LimitError
+from wshard.formats.npz import MAX_MEMBER_SIZE, check_members, map_npz, read_npy_header, translate_npz_errors
 
 if TYPE_CHECKING:
     from wshard.core.files.place import Place
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 
 
 class NpzColumn:
-    """An array [rows, ...] that is read by slices; sequential reads are fast."""
+    """An array [rows, ...] that is read by slices; sequential reads are fast. Raises FormatError, LimitError."""
 
-    def __init__(self, member: zipfile.ZipExtFile, size: int, where: str) -> None:
+    def __init__(self, member: zipfile.ZipExtFile, size: int, where: str, *, any_order: bool = False) -> None:
         self._member, self._where = member, where
         shape, fortran, self.dtype, self._data_start = read_npy_header(io.BytesIO(member.read(1 << 14)), where)
         if math.prod(shape) * self.dtype.itemsize != size - self._data_start:
             raise FormatError(f"{where}: {self.dtype} {list(shape)} does not fit the {size} bytes of the array")
-        if fortran and len(shape) > 1:
+        self._is_fortran = fortran and len(shape) > 1
+        if self._is_fortran and not any_order:
             raise FormatError(f"{where}: expected an array in C order, found one in Fortran order")
+        if self._is_fortran and size > MAX_MEMBER_SIZE:
+            raise LimitError(f"{where}: {size} bytes in Fortran order, limit {MAX_MEMBER_SIZE}: save it in C order")
         self.shape = shape
 
     @property
@@ -36,6 +40,8 @@ class NpzColumn:
 
     def __getitem__(self, rows: Any) -> Array:
         """Return the rows of a slice, a single row, or everything for ()."""
+        if self._is_fortran:
+            return cast("Array", self._whole[rows])
         if rows == ():
             array: Array = self[0 : self.shape[0]] if self.shape else self._read(0, 1).reshape(())
             return array
@@ -44,6 +50,10 @@ class NpzColumn:
         start, stop, _ = rows.indices(self.shape[0])
         step = math.prod(self.shape[1:])
         return self._read(start * step, (stop - start) * step).reshape(stop - start, *self.shape[1:])
+
+    @cached_property
+    def _whole(self) -> Array:
+        return self._read(0, self.size).reshape(self.shape, order="F")
 
     def _read(self, first: int, count: int) -> Array:
         with translate_npz_errors(self._where):
@@ -71,10 +81,10 @@ class _Unclosed(io.RawIOBase):
 
 
 class NpzRows:
-    """An open .npz file."""
+    """An open .npz file. any_order: arrays in Fortran order are read, too, each as a whole if it is compressed."""
 
-    def __init__(self, place: Place) -> None:
-        self._place, self._where = place, str(place)
+    def __init__(self, place: Place, *, any_order: bool = False) -> None:
+        self._place, self._where, self._any_order = place, str(place), any_order
         self._file = place.open()
         self._columns: dict[str, Any] = {}
         try:
@@ -100,6 +110,9 @@ class NpzRows:
             info = self.members[name]
             with translate_npz_errors(where):
                 is_stored = info.compress_type == zipfile.ZIP_STORED
-                opened = map_npz(self._place, name) if is_stored else self._archive.open(info)
-                self._columns[name] = opened if is_stored else NpzColumn(cast("Any", opened), info.file_size, where)
+                if is_stored:
+                    self._columns[name] = map_npz(self._place, name)
+                else:
+                    member: Any = self._archive.open(info)
+                    self._columns[name] = NpzColumn(member, info.file_size, where, any_order=self._any_order)
         return self._columns[name]

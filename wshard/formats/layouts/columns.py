@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wshard.core.types import Array
-    from wshard.formats.layouts.layout import ArrayRule
 
 TEXTS: Final = np.dtype("O", metadata={"vlen": str})
 """The dtype of texts, as h5py declares it."""
@@ -118,12 +117,12 @@ class RowView:
         return self._read(rows, rows + 1)[0]
 
 
-def as_column(array: Array) -> RowArray:
-    """Return an array in memory as a column; texts get the dtype that h5py declares."""
-    if array.dtype.kind != "U":
+def as_column(array: RowArray) -> RowArray:
+    """Return an array as a column; texts get the dtype that h5py declares."""
+    if array.dtype.kind != "U" or not array.dtype.itemsize:
         return array
     return RowView(
-        array.shape, TEXTS, lambda start, stop: array[start:stop].astype(object) if array.ndim else str(array)
+        array.shape, TEXTS, lambda start, stop: array[start:stop].astype(object) if array.shape else str(array[()])
     )
 
 
@@ -201,40 +200,3 @@ def stacked(columns: list[RowArray], where: str) -> RowArray:
 
     dtype = np.result_type(*dtypes)
     return RowView((count, len(columns)), dtype, read)
-
-
-def read_by_rule(column: RowArray, rule: ArrayRule) -> RowArray:
-    """Return a column as its rule says: NaN for the numbers that stand for no value, flags where it equals a number."""
-    if rule.equals is not None and column.dtype.kind in "biuf":
-        return RowView(tuple(column.shape), np.bool_, lambda first, last: np.asarray(column[first:last]) == rule.equals)
-    if not rule.missing or column.dtype.kind not in "iuf":
-        return column
-    dtype = column.dtype if column.dtype.kind == "f" else np.dtype(np.float64)
-
-    def read(first: int, last: int) -> Array:
-        values = np.array(column[first:last], dtype)
-        values[np.isin(values, np.array(rule.missing, dtype))] = np.nan
-        return values
-
-    return RowView(tuple(column.shape), dtype, read)
-
-
-def at_last_step(value: Any, length: int) -> RowArray:
-    """Return the flags of an episode that states one: that of the last timestep is it."""
-    is_set = bool(np.any(np.asarray(value[()])))
-    return RowView((length,), np.bool_, lambda first, last: np.arange(first, last) == (length - 1 if is_set else -1))
-
-
-def nanoseconds(column: RowArray, factor: float) -> RowArray:
-    """Return times [rows] or [rows, 1] as int64 nanoseconds; NaN becomes the smallest number."""
-
-    def read(first: int, last: int) -> Array:
-        values = np.asarray(column[first:last]).reshape(-1)
-        if values.dtype.kind in "Mm":
-            return values.astype("M8[ns]" if values.dtype.kind == "M" else "m8[ns]").astype(np.int64)
-        if values.dtype.kind in "iu" and factor.is_integer():
-            return values.astype(np.int64) * int(factor)
-        with np.errstate(invalid="ignore"):
-            return np.rint(values.astype(np.float64) * factor).astype(np.int64)
-
-    return RowView((column.shape[0],), np.dtype(np.int64), read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -21,7 +22,7 @@ from wshard.formats.layouts.groups import NumberedArrays, RowGroups
 from wshard.formats.layouts.json_arrays import JsonArrays
 from wshard.formats.layouts.layout import NUMBER, SUFFIXES
 from wshard.formats.layouts.memmap import MemmapArrays
-from wshard.formats.npz import parse_npy, read_npy_header
+from wshard.formats.npz import parse_npy, read_npy_header, translate_npz_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -114,7 +115,7 @@ class NpzArrays(Flat):
     """An .npz file."""
 
     def __init__(self, place: Place) -> None:
-        self._rows = NpzRows(place)
+        self._rows = NpzRows(place, any_order=True)
         self.close = self._rows.close  # type: ignore[method-assign]
 
     def paths(self, group: str = "") -> list[str]:
@@ -123,8 +124,7 @@ class NpzArrays(Flat):
 
     def column(self, path: str) -> RowArray:
         """Return an array."""
-        column = self._rows.column(path)
-        return as_column(column[()]) if column.dtype.kind == "U" else cast("RowArray", column)
+        return as_column(self._rows.column(path))
 
 
 class NpyArrays(Flat):
@@ -154,13 +154,14 @@ class NpyArrays(Flat):
         if file is None:
             raise FormatError(f"expected a file {path}.npy, found {', '.join(self._files) or 'none'}")
         shape, fortran, dtype, start = read_npy_header(io.BytesIO(file.read(0, _MAX_HEADER)), str(file))
-        needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize + start
+        needed = math.prod(shape) * dtype.itemsize + start
         if file.status().size != needed:
             raise FormatError(f"{file}: {dtype} {list(shape)} needs {needed} bytes, found {file.status().size}")
-        if not isinstance(file, LocalPlace) or 0 in shape or not shape:
+        if not isinstance(file, LocalPlace) or needed == start or not shape:
             return as_column(parse_npy(file.read(0, needed), str(file)))
         order: Any = "F" if fortran else "C"
-        return as_column(np.memmap(file.local_path(), dtype, "r", start, shape, order))
+        with translate_npz_errors(str(file)):
+            return as_column(np.memmap(file.local_path(), dtype, "r", start, shape, order))
 
 
 class VideoTimes(Flat):

@@ -8,7 +8,7 @@ import numpy as np
 
 from wshard.errors import FormatError, LayoutError
 from wshard.formats.d4rl.source import FlatSpan, flatten_flags, split_at_flags
-from wshard.formats.layouts.columns import read_by_rule
+from wshard.formats.layouts.step_values import as_flags, read_by_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def read_flags(layout: EpisodeLayout, found: dict[str, RowArray], count: int, wh
             f"{where}: layout {layout.name!r}: expected {' or '.join(layout.episodes.arrays)}, found neither"
         )
     flags = [
-        flatten_flags(read_by_rule(column, layout.rule_of(path))[:], count, f"{where}: {path!r}")
+        flatten_flags(as_flags(read_by_rule(column, layout.rule_of(path)), at := f"{where}: {path!r}")[:], count, at)
         for path, column in found.items()
     ]
     is_set: Array = np.logical_or.reduce(flags)

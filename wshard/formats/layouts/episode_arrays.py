@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.errors import FormatError, LayoutError
+from wshard.errors import ArrayKindError, FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
-from wshard.formats.layouts.columns import of_batch, read_by_rule, rows_of, taken, turned, value_of
+from wshard.formats.layouts.columns import of_batch, rows_of, taken, turned, value_of
 from wshard.formats.layouts.layout import ACTION
+from wshard.formats.layouts.step_values import as_flags, read_by_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,54 +42,56 @@ class EpisodeArrays:
         self._layout, self._episode, self._file, self._where = layout, episode, file, where
         self._count, self._episodes = counts
 
-    def of(self, path: str, rule: ArrayRule) -> Any:
-        """Return the rows of an array that belong to the episode: a value of it, if it has one per episode."""
+    def of(self, path: str, rule: ArrayRule) -> tuple[Any, bool]:
+        """Return the rows of an array that belong to the episode, and False; or its value, or that of all, and True."""
         ref, by = self._episode, self._layout.episodes.by
         column = self._file.column(f"{ref.group}/{path}" if ref.group else path)
         if self._layout.has_groups or not column.shape:
-            return column
+            return column, False
         if by == rules.ROW:
             return self._of_batch(column)
         count, stop = column.shape[0], ref.stop or 0
         if count == self._count:
-            return taken(column, ref.rows) if ref.rows is not None else rows_of(column, ref.start, stop)
+            return taken(column, ref.rows) if ref.rows is not None else rows_of(column, ref.start, stop), False
         if rule.extra and count == self._count + rule.extra * self._episodes:
             start = ref.start + rule.extra * ref.number
-            return rows_of(column, start, start + stop - ref.start + rule.extra)
+            return rows_of(column, start, start + stop - ref.start + rule.extra), False
         if count == self._episodes:
-            return value_of(column, ref.number)
+            return value_of(column, ref.number), True
         if rule.role in MUST_FIT or rule.extra:
             raise FormatError(f"{self._where}: {path!r}: expected {self._count} rows, found {list(column.shape)}")
-        return column
+        return column, True
 
-    def readable(self, path: str, rule: ArrayRule) -> Any:
-        """Return an array as `of` and its rule say, None for pickled objects that the layout does not name.
+    def readable(self, path: str, rule: ArrayRule) -> tuple[ArrayRule, Any]:
+        """Return an array as `of` and its rule say, and the rule; or why it cannot be read, if the layout needs it not.
 
-        Raises FormatError for named ones.
+        Raises FormatError for needed ones.
         """
         layout = self._layout
         is_needed = rule.role in _NUMBERS and layout.names(path)
         try:
-            column = read_by_rule(self.of(path, rule), rule)
-        except FormatError as error:
-            if PICKLED not in str(error):
-                raise
+            column, once = self.of(path, rule)
+        except ArrayKindError as error:
             if is_needed:
-                raise FormatError(f"{error}; {layout.advice or _UNPICKLE}") from None
-            return None
+                advice = layout.advice or (_UNPICKLE if PICKLED in str(error) else "")
+                raise ArrayKindError(f"{error}; {advice}" if advice else str(error)) from None
+            return rule, PICKLED if PICKLED in str(error) else str(error).rpartition(": ")[2]
+        column = read_by_rule(column, rule)
+        if rule.role in (rules.END, rules.TRUNCATED, rules.SUCCESS):
+            column = as_flags(column, f"{self._where}: {path!r}")
         if is_needed and layout.advice and column.dtype.kind not in "biuf":
             raise FormatError(f"{self._where}: {path!r}: expected numbers, found {column.dtype}; {layout.advice}")
-        return turned(column) if rule.axis and len(column.shape) > 1 else column
+        if once:
+            return replace(rule, once=True), column
+        return rule, turned(column) if rule.axis and len(column.shape) > 1 else column
 
-    def _of_batch(self, column: RowArray) -> Any:
+    def _of_batch(self, column: RowArray) -> tuple[Any, bool]:
         ref, axis = self._episode, self._layout.episodes.axis
         shape, length = column.shape, ref.stop or 0
-        if len(shape) > 1 and shape[axis] == self._episodes and shape[1 - axis] >= length:
+        if len(shape) > 1 and shape[axis] == self._episodes and shape[1 - axis] in (self._count, self._count + 1):
             has_final = shape[1 - axis] == self._count + 1
-            return of_batch(column, ref.number, axis, length + has_final)
-        if shape[0] == self._episodes:
-            return value_of(column, ref.number)
-        return column
+            return of_batch(column, ref.number, axis, length + has_final), False
+        return (value_of(column, ref.number) if shape[0] == self._episodes else column), True
 
 
 def find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) -> dict[str, tuple[str, ...]]:
@@ -109,7 +113,7 @@ def find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) 
                 names = [
                     path
                     for path in fitting
-                    if not wild or (not layout.names(path) and _is_plain(file.column(f"{prefix}{path}")))
+                    if not wild or (not layout.names(path) and _is_plain(file, f"{prefix}{path}"))
                 ]
                 used.update(names)
                 found[lane] += tuple(names)
@@ -137,13 +141,18 @@ def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tupl
     return () if name.startswith("@") or "/" in name else rule.names
 
 
-def _is_plain(column: RowArray) -> bool:
+def _is_plain(file: ArrayFile, path: str) -> bool:
+    try:
+        column = file.column(path)
+    except ArrayKindError:
+        return False
     return len(column.shape) == 1 and column.dtype.kind in "biuf"
 
 
-def has_steps(column: Any, length: int, rule: ArrayRule) -> bool:
-    """Return True for a row per timestep, or one more."""
-    return bool(column.shape) and column.shape[0] >= length + rule.first and column.shape[0] <= length + rule.first + 1
+def has_steps(column: Any, length: int, rule: ArrayRule, *, is_short: bool) -> bool:
+    """Return True for a row per timestep; or one more of observations, or if the last row is no timestep: is_short."""
+    more = is_short or rule.extra or rule.role not in MUST_FIT or rule.role == rules.TIME
+    return bool(column.shape) and not rule.once and length <= column.shape[0] - rule.first <= length + bool(more)
 
 
 def count_steps(steps: str, views: Mapping[str, tuple[ArrayRule, Any]], where: str) -> int:
@@ -152,8 +161,8 @@ def count_steps(steps: str, views: Mapping[str, tuple[ArrayRule, Any]], where: s
         if steps not in views:
             raise LayoutError(f"{where}: expected an array {steps!r}, whose rows are the timesteps, found none")
         return int(views[steps][1].shape[0])
-    columns = ((rule, column) for rule, column in views.values() if column is not None and column.shape)
-    with_rows = [(rule, column.shape[0]) for rule, column in columns if column.size]
+    columns = ((rule, column) for rule, column in views.values() if not isinstance(column, str) and column.shape)
+    with_rows = [(rule, column.shape[0]) for rule, column in columns if column.size and not rule.once]
     for rule, count in with_rows:
         if rule.role == ACTION:
             return int(count)

@@ -112,7 +112,10 @@ class EpisodeFinder:
 
     def _numbers(self, path: str) -> Array:
         values = np.asarray(self._column(path)[()]).reshape(-1)
-        if values.dtype.kind not in "biuf" or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+        is_whole = values.dtype.kind in "biu" or (
+            values.dtype.kind == "f" and bool((np.isfinite(values) & (values == np.rint(values))).all())
+        )
+        if not is_whole:
             raise FormatError(f"{self._where}: {path!r}: expected whole numbers, found {shown(values)}")
         return values.astype(np.int64)
 

@@ -11,12 +11,12 @@ from wshard.errors import FormatError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.episode_arrays import MUST_FIT
 from wshard.formats.layouts.layout import ArrayRule
+from wshard.formats.layouts.step_values import is_true
 
 if TYPE_CHECKING:
     from wshard.formats.hdf5.lane_table import LaneTable
     from wshard.formats.layouts.layout import EpisodeLayout
 
-_NO: Final = ("", "0", "false", "no", "fail", "failed", "failure")
 _TEXTS: Final = (rules.TASK, rules.ENVIRONMENT, rules.ID)
 
 
@@ -64,7 +64,8 @@ class EpisodeFacts:
         is_first = isinstance(value, list) and (len(value) == 1 or (rule.role == rules.TASK and value))
         value = value[0] if is_first and isinstance(value, list) else value
         if rule.role == rules.SUCCESS and value is not None:
-            metadata["success"] = value.lower() not in _NO if isinstance(value, str) else bool(value)
+            where = f"{self._table.where}: {name!r}"
+            metadata["success"] = is_true(value, where) if isinstance(value, str) else bool(value)
         elif rule.role == rules.TASK and isinstance(value, str) and _first_phrase(value):
             metadata["task"] = _first_phrase(value)
         elif rule.role in _TEXTS and value is not None:

@@ -127,7 +127,8 @@ class ArrayRule:
     the attribute or array that has them. missing: numbers that stand for no value, read as NaN. axis: that of the
     timesteps, 0 or 1. first: the row of the first timestep. extra: rows more than timesteps that each episode has.
     files: the texts are paths of image files, relative to the folder of the episode's file. equals: the number that
-    sets a flag; by default any but 0.
+    sets a flag; by default any but 0. once: found to be a value of an episode or of all, whatever its size; no
+    description says so.
     """
 
     pattern: str
@@ -141,6 +142,7 @@ class ArrayRule:
     axis: int = 0
     files: bool = False
     equals: float | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)

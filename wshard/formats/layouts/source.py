@@ -29,10 +29,9 @@ from wshard.formats.layouts.cameras import (
     read_details,
     why_empty,
 )
-from wshard.formats.layouts.columns import at_last_step, nanoseconds, read_by_rule, stacked
+from wshard.formats.layouts.columns import stacked
 from wshard.formats.layouts.containers import open_arrays
 from wshard.formats.layouts.episode_arrays import (
-    PICKLED,
     EpisodeArrays,
     count_steps,
     find_stacks,
@@ -41,8 +40,9 @@ from wshard.formats.layouts.episode_arrays import (
 )
 from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
 from wshard.formats.layouts.facts import EpisodeFacts
-from wshard.formats.layouts.layout import ACTION, FOLDERS, SUFFIXES, UNITS, ArrayRule, split_role
+from wshard.formats.layouts.layout import ACTION, FOLDERS, SUFFIXES, ArrayRule, split_role
 from wshard.formats.layouts.named import find_layout
+from wshard.formats.layouts.step_values import NO_TIME, at_last_step, nanoseconds, read_by_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,13 +160,14 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         facts = EpisodeFacts(layout, table)
         times: RowArray | None = None
         for path, (rule, column) in views.items():
-            if column is None:
-                table.leave_out(path, PICKLED)
+            if isinstance(column, str):
+                table.leave_out(path, column)
             elif rule.role != rules.METADATA and (reason := why_empty(column)):
                 table.leave_out(path, reason)
             elif rule.role == rules.FINAL:
-                table.add_final(rule.name or "observations", column, column.shape[0] - 1)
-            elif rule.role == rules.METADATA or not has_steps(column, table.length, rule):
+                rows = np.asarray(column[()])[None] if rule.once else column
+                table.add_final(rule.name or "observations", rows, rows.shape[0] - 1)
+            elif rule.role == rules.METADATA or not has_steps(column, table.length, rule, is_short=is_short):
                 facts.add_array(path, rule, column)
             else:
                 times = column if rule.role == rules.TIME else times
@@ -230,8 +231,9 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             stated = usable_rate(value[0] if isinstance(value, list) and value else value)
             rate = 1 / stated if stated and rate.startswith("1/") else stated
         if rate is None and times is not None and table.length > 1:
-            steps = np.diff(np.asarray(times[0 : min(table.length, _CLOCK_ROWS)]).astype(np.int64))
-            step = float(np.median(steps))
+            known = np.asarray(times[0 : min(table.length, _CLOCK_ROWS)]).astype(np.int64)
+            steps = np.diff(known[known != NO_TIME])
+            step = float(np.median(steps)) if len(steps) else 0.0
             rate = 1e9 / step if step > 0 else None
         return None if rate is None else stated_clock(rate)
 
@@ -253,7 +255,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         return self._views(ref, self._open(ref.file))[column.path][1]
 
     def _views(self, ref: EpisodeSlice, file: ArrayFile) -> dict[str, tuple[ArrayRule, Any]]:
-        """Return {path: (rule, rows of the episode)} of its arrays, None for what is never loaded."""
+        """Return {path: (rule, rows of the episode)} of its arrays, or in place of rows why they cannot be read."""
         cache = self._cache("views")
         last = cache.get("")
         if last is None or last[0] is not ref or last[1] is not file:
@@ -267,21 +269,24 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         views: dict[str, tuple[ArrayRule, Any]] = {}
         paths = [*file.paths(ref.group)]
         for lane, names in find_stacks(layout, file, ref.group, where).items():
-            columns = [read_by_rule(rows.of(path, layout.rule_of(path)), layout.rule_of(path)) for path in names]
+            columns = [read_by_rule(rows.of(path, layout.rule_of(path))[0], layout.rule_of(path)) for path in names]
             views[lane] = ArrayRule(lane, *split_role(lane), names=names), stacked(columns, f"{where}: {lane}")
             paths = [path for path in paths if path not in names]
         for path in paths:
             rule = layout.rule_of(path)
             if rule.role == rules.SKIP:
                 continue
-            column = rows.readable(path, rule)
-            if column is not None and 0 in column.shape[1:]:  # rows without values
+            rule, column = views[path] = rows.readable(path, rule)
+            if isinstance(column, str):
                 continue
-            if rule.files and column is not None:
-                column = listed_images(column, ref.file, f"{where}: {path!r}")
-            is_time = rule.role == rules.TIME and column.shape
-            views[path] = rule, nanoseconds(column, UNITS[rule.unit or "s"]) if is_time else column
+            if 0 in column.shape[1:]:  # rows without values
+                del views[path]
+            elif rule.files:
+                views[path] = rule, listed_images(column, ref.file, f"{where}: {path!r}")
+            elif rule.role == rules.TIME and column.shape:
+                views[path] = rule, nanoseconds(column, rule.unit or "s", f"{where}: {path!r}")
         for path, (rule, column) in views.items():
             if rule.role in (rules.END, rules.TRUNCATED) and not column.shape:
-                views[path] = rule, at_last_step(column, count_steps(layout.episodes.steps, views, where))
+                length = count_steps(layout.episodes.steps, views, where)
+                views[path] = replace(rule, once=False), at_last_step(column, length)
         return views
