@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -132,3 +133,32 @@ def test_ends_and_names_that_contradict_each_other_stay_open(tmp_path):
     for name, values in (("episode", np.repeat([0, 1], 8)), ("lengths", [4, 9])):
         np.savez(tmp_path / "a.npz", **rows, **{name: values})
         assert not guess_layout(tmp_path / "a.npz").is_certain, name
+
+
+def test_lists_of_their_own_lengths_are_episodes(tmp_path):
+    runs = [{"obs": _numbers(length, 3).tolist(), "act": _numbers(length, 2).tolist()} for length in LENGTHS]
+    (tmp_path / "a.json").write_text(json.dumps({"runs": runs}))
+    (tmp_path / "b.jsonl").write_text("\n".join(map(json.dumps, runs)))
+    (tmp_path / "c.json").write_text(json.dumps({f"run_{number}": run for number, run in enumerate(runs)}))
+    for name, prefix in (("a.json", "runs/"), ("b.jsonl", ""), ("c.json", "")):
+        found = _episodes(tmp_path / name, describe_guess(guess_layout(tmp_path / name)))
+        assert [one.length for one in found] == [*LENGTHS], name
+        assert np.array_equal(found[1].actions[f"{prefix}act"].data, runs[1]["act"])
+
+
+def test_step_types_of_dm_env_begin_episodes(tmp_path):
+    types = np.concatenate([[0, *[1] * (length - 2), 2] for length in LENGTHS])
+    np.savez(tmp_path / "a.npz", obs=_numbers(ROWS, 3), action=_numbers(ROWS, 2), step_type=types)
+    found = _episodes(tmp_path / "a.npz", describe_guess(guess_layout(tmp_path / "a.npz")))
+    assert [one.length for one in found] == [*LENGTHS]
+
+
+def test_groups_of_timesteps_and_tables_without_names_stay_open(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number in range(9):
+            file[f"{number}/joints"], file[f"{number}/action"] = _numbers(7), _numbers(2)
+    np.savetxt(tmp_path / "b.csv", _numbers(9, 3), delimiter=",")
+    with pytest.raises(LayoutError, match="they may be timesteps"):
+        guess_layout(tmp_path / "a.h5").expect_certain()
+    with pytest.raises(LayoutError, match="expected names of columns"):
+        guess_layout(tmp_path / "b.csv").expect_certain()

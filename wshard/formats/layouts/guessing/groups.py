@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wshard.core.messages import plural
 from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.groups import RowGroups
 from wshard.formats.layouts.guessing import names
 from wshard.formats.layouts.guessing.boundaries import ends_boundary
 from wshard.formats.layouts.guessing.flat import count_rows
 from wshard.formats.layouts.guessing.readings import EpisodeGuess, EpisodeReading
-from wshard.formats.layouts.guessing.survey import read_facts
+from wshard.formats.layouts.guessing.survey import OTHER, read_facts
 from wshard.formats.layouts.layout import EpisodeRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from wshard.formats.layouts.columns import ArrayFile
     from wshard.formats.layouts.guessing.survey import ArrayFacts
@@ -44,15 +45,6 @@ class GroupFamily:
     def arrays(self) -> Sequence[ArrayFacts]:
         """The arrays of the first group."""
         return self.samples[0]
-
-    def counts(self) -> Mapping[str, set[int]]:
-        """Return {array: rows more than timesteps, in the groups that were read}."""
-        found: dict[str, set[int]] = {}
-        for facts in self.samples:
-            rows = count_rows(facts)
-            for one in facts:
-                found.setdefault(one.path, set()).add(one.rows - rows)
-        return found
 
 
 def find_family(container: ArrayFile) -> GroupFamily | None:
@@ -118,6 +110,27 @@ def find_in_groups(family: GroupFamily) -> EpisodeGuess:
     if not is_named and len(lengths) == 1 and not (has_actions and count >= _MANY):
         parts = f"one episode: the groups {first} to {last} are parts of it ({stem or 'numbers'}), of the same length"
         readings.append(EpisodeReading(EpisodeRule(), 1, parts))
-    ends = ends_boundary(arrays, count_rows(arrays))
-    doubts = (f"{first}: {ends.why}, inside of a group",) if ends and ends.count > 1 and not ends.doubts else ()
-    return EpisodeGuess(tuple(readings), count_rows(arrays), doubts)
+    return EpisodeGuess(tuple(readings), count_rows(arrays), tuple(_doubts(family, stem)))
+
+
+def _doubts(family: GroupFamily, stem: str) -> Iterator[str]:
+    arrays, first = family.arrays, family.groups[0]
+    rows = count_rows(arrays)
+    ends = ends_boundary(arrays, rows)
+    if ends and ends.count > 1 and not ends.doubts:
+        yield f"{first}: {ends.why}, inside of a group"
+    with_rows = [one for one in arrays if one.rows]
+    is_flat = all(len(one.shape) == 1 for one in with_rows) and len({one.rows for one in with_rows}) > 1
+    if is_flat or names.meaning_of(stem) == names.COUNTER:
+        yield f"{first} and others have no rows in common: they may be timesteps, and such groups are not read"
+
+
+def find_lists(container: Any, arrays: Sequence[ArrayFacts]) -> tuple[GroupFamily, RowGroups] | None:
+    """Return the rows of a table, or the objects of a list, as groups, where they have lists of their own lengths."""
+    if not any(one.kind == OTHER for one in arrays) or not hasattr(container, "cell"):
+        return None
+    rows = RowGroups(container)
+    groups = tuple(rows.groups("*"))
+    samples = tuple(read_facts(rows, group) for group in groups[:_SAMPLES])
+    is_read = samples and not any(one.kind == OTHER for facts in samples for one in facts)
+    return (GroupFamily("*", groups, samples), rows) if is_read and count_rows(samples[0]) > 1 else None

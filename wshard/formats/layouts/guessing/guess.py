@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.schemes import place_of
+from wshard.core.messages import plural
 from wshard.errors import FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.containers import open_container
@@ -16,10 +17,11 @@ from wshard.formats.layouts.episodes import EpisodeFinder
 from wshard.formats.layouts.guessing.attributes import guess_attributes, guess_rate
 from wshard.formats.layouts.guessing.batch import batch_axes, find_in_batch
 from wshard.formats.layouts.guessing.flat import find_in_rows
-from wshard.formats.layouts.guessing.groups import GroupFamily, find_family, find_in_groups
+from wshard.formats.layouts.guessing.groups import GroupFamily, find_family, find_in_groups, find_lists
+from wshard.formats.layouts.guessing.readings import EpisodeReading
 from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
-from wshard.formats.layouts.guessing.survey import TEXT, container_of, labels_of, read_facts
-from wshard.formats.layouts.layout import ARRAY_SUFFIXES, ArrayRule, EpisodeLayout, split_role
+from wshard.formats.layouts.guessing.survey import OTHER, TEXT, container_of, labels_of, read_facts
+from wshard.formats.layouts.layout import ARRAY_SUFFIXES, ArrayRule, EpisodeLayout, EpisodeRule, split_role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,24 +112,54 @@ def _example(place: Place) -> tuple[Place, str]:
 def _guess(container: ArrayFile, kind: str, file: Place) -> LayoutGuess:
     family = find_family(container)
     stated, unread = {**container.attributes()}, list[ArrayGuess]()
+    arrays = family.arrays if family is not None else read_facts(container)
+    lists = find_lists(container, arrays) if family is None and kind in ("table", "json") else None
     if family is not None:
-        arrays, episodes = family.arrays, find_in_groups(family)
+        episodes = find_in_groups(family)
         stated |= container.attributes(family.groups[0])
         unread = _outside(container, family)
+    elif lists is not None:
+        (family, container), arrays = lists, lists[0].arrays
+        episodes = find_in_groups(family)
     else:
-        arrays = read_facts(container)
         axes = batch_axes(arrays)
         episodes = find_in_batch(arrays, axes) if axes else find_in_rows(arrays, _labels(arrays, container))
+        episodes = _with_doubts(episodes, kind, arrays)
     guesses = guess_roles(arrays, episodes)
     roles = {one.role for one in guesses}
     guesses += [one for one in guess_attributes(stated) if one.role not in roles]
     rate = guess_rate(arrays, stated) if rules.TIME not in roles else None
+    if lists is not None:
+        why = f"{plural(len(lists[0].groups), 'episode')}: each row has lists of its own length"
+        episodes = replace(episodes, readings=(EpisodeReading(EpisodeRule(rules.ROW), len(lists[0].groups), why),))
     rule = episodes.readings[0].rule
     described = tuple(ArrayRule(one.path, *split_role(one.role), unit=one.unit, extra=one.extra) for one in guesses)
     layout = EpisodeLayout(file.stem, kind, episodes=rule, arrays=described, rate=rate)
     if kind in ("table", "json") and rule.by not in (rules.GROUP, rules.ROW):
         layout = replace(layout, stack=_stacks(arrays, guesses))
     return LayoutGuess(str(file), layout, _checked(episodes, layout, container, file), tuple(guesses), tuple(unread))
+
+
+def _with_doubts(episodes: EpisodeGuess, kind: str, arrays: Sequence[ArrayFacts]) -> EpisodeGuess:
+    """Return a guess with doubts about a table without names of columns, and about arrays of which none is read."""
+    doubts = list[str]()
+    if kind == "table" and arrays and all(_is_number(one.path) for one in arrays):
+        doubts.append(f"the first row has numbers ({arrays[0].path}, ...): expected names of columns")
+    if not any(one.rows and one.kind != OTHER for one in arrays):
+        doubts.append("expected arrays with a row per timestep, found none")
+    readings = [
+        one  # an axis of cells cannot be chosen
+        for one in episodes.readings
+        if kind not in ("table", "json") or one.rule.arrays or not one.rule.axis
+    ]
+    return replace(episodes, readings=tuple(readings) or episodes.readings, doubts=(*episodes.doubts, *doubts))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
 
 
 def _outside(container: ArrayFile, family: GroupFamily) -> list[ArrayGuess]:

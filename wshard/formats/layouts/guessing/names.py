@@ -32,7 +32,7 @@ _INDEXES: Final = _words("id ids idx index indices number num no nr nb count")
 _ACTIONS: Final = _words("action actions act acts ctrl ctrls control controls cmd cmds command commands actuation")
 _OBSERVATIONS: Final = _words(
     "obs observation observations state states qpos qvel joint joints pos position positions vel velocity "
-    "velocities pose poses ee eef gripper proprio image images rgb depth camera cam frames sensor sensors imu "
+    "velocities pose poses ee eef gripper proprio image images rgb depth camera cam sensor sensors imu "
     "force forces torque torques wrench features"
 )
 _REWARDS: Final = _words("reward rewards rew rews")
@@ -92,8 +92,10 @@ def _of_name(tokens: list[str]) -> str:
         return UNKNOWN
     if words & _STATISTICS:
         return STATISTIC
-    if words & {"next"}:
-        return NEXT if words & (_OBSERVATIONS | {"s"}) else UNKNOWN
+    if "next" in words and words & (_OBSERVATIONS | {"s"}):
+        return NEXT
+    if words & {"type", "types"} and "step" in words:
+        return COUNTER  # FIRST, MID, LAST as 0, 1, 2
     return _of_steps(tokens, words) or _of_episodes(tokens, words) or (OBSERVATION if words & _OBSERVATIONS else "")
 
 
