@@ -8,7 +8,7 @@ FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages wheel pictures flows bench bench-index policy properties rb_a rb_b rb_c rb_t peers fuzz torture histories diskfull minute live-deepdata clean \
+.PHONY: help install demo test docs web pages wheel pictures flows bench bench-index policy properties rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
 	long products lint types rooms manual
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
@@ -34,6 +34,7 @@ help:
 	@echo "make rb_b     measure how well moments are found, with their bounds   (about 15 minutes the first time)"
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
 	@echo "make rb_t     measure search on sets of many kinds, half of them never tuned on  (about 40 minutes the first time)"
+	@echo "make rb_n     measure search on archives with other signs, units, lanes and rates in them  (about 15 minutes)"
 	@echo "make rb_b FIRST=200  the same on other seeds (those below 100 were tuned on); rb_a takes GOALS=1040"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches, the pages and the demo archive"
@@ -223,6 +224,10 @@ peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created $(W
 rb_t: $(VENV)/.dev .bench/venv-sets/.created
 	@echo "== benchmark RB-T (about 10 minutes to record, once, and 30 to measure; WSHARD_FIXTURES adds three sets)"
 	@$(BIN)/python benchmarks/retrieval/rb_t.py --half $(HALF) --out .bench/rb_t_$(HALF)
+
+rb_n: $(VENV)/.dev
+	@echo "== benchmark RB-N (about 15 minutes; WSHARD_FIXTURES is where its sets are)"
+	@$(BIN)/python benchmarks/retrieval/rb_n.py --out .bench/rb_n
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

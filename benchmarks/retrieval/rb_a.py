@@ -55,14 +55,15 @@ def make_archive(recorded: Sequence[Recorded], channels: str, every: int) -> Arc
 
 
 def scored(similarities: Similarities, archive: Archive) -> tuple[float, float, float]:
-    """Return mean average precision, precision at 1 and at 10; no query finds itself."""
+    """Return mean average precision, precision at 1 and at 10; none finds itself or what scores minus infinity."""
     own = similarities.copy()
     own[np.arange(len(archive.asking)), archive.asking] = -np.inf
     ranking = np.argsort(-own, axis=1, kind="stable")[:, :-1]
     relevant = archive.tasks[ranking] == archive.tasks[archive.asking][:, None]
-    precision = relevant.cumsum(axis=1) / np.arange(1, relevant.shape[1] + 1)
-    average = (precision * relevant).sum(axis=1) / relevant.sum(axis=1)
-    return float(average.mean()), float(relevant[:, 0].mean()), float(relevant[:, :10].mean())
+    found = relevant & np.isfinite(np.take_along_axis(own, ranking, 1))
+    precision = found.cumsum(axis=1) / np.arange(1, found.shape[1] + 1)
+    average = (precision * found).sum(axis=1) / relevant.sum(axis=1)
+    return float(average.mean()), float(found[:, 0].mean()), float(found[:, :10].mean())
 
 
 def measure(archive: Archive, channels: str, first: int, *, alignment: bool) -> list[Result]:

@@ -1,11 +1,13 @@
 """Benchmark RB-A through an archive: files are written, ingested and searched as a user would, with the defaults.
 
-Knows: episodes as rows of channels. Does not know: how they were recorded or are disturbed, what is counted.
+Knows: episodes as rows of channels, or as lanes of them. Does not know: how they were recorded or are disturbed, what
+is counted.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -43,13 +45,22 @@ def searched(episodes: Sequence[Rows], asking: Sequence[int], embedder: Embedder
             yield partial(_scores, retriever, list(asking), len(episodes))
 
 
-def ingest_rows(episodes: Sequence[Rows], folder: Path, embedder: Embedder | None = None) -> Path:
-    """Save episodes, numbered, below the folder, ingest them, and return the archive."""
+def ingest_rows(
+    episodes: Sequence[Rows | Mapping[str, Rows] | None], folder: Path, embedder: Embedder | None = None
+) -> Path:
+    """Save episodes, numbered, below the folder, ingest them, and return the archive.
+
+    An episode is rows of one lane, or lanes by name, or None: its number is not in the archive.
+    """
     data, archive = folder / "data", folder / "archive"
     data.mkdir()
     for number, rows in enumerate(episodes):
-        lane = Channel.of("state", rows.astype(np.float32))
-        save_wshard(Episode(str(number), "rb_a", len(rows), observations={"state": lane}), data / f"{number}.wshard")
+        if rows is None:
+            continue
+        given = rows if isinstance(rows, Mapping) else {"state": rows}
+        lanes = {name: Channel.of(name, lane.astype(np.float32)) for name, lane in given.items()}
+        length = len(next(iter(given.values())))
+        save_wshard(Episode(str(number), "rb_a", length, observations=lanes), data / f"{number}.wshard")
     with TrajectoryIngestor(archive, embedder) as ingestor:
         report = ingestor.ingest(data, windows=BOTH)
     if not report.ok:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 PROBES: Final = 16
 COPIES: Final = 5
+SIZES: Final = (30, 60)
 _HITS: Final = 10
 _OVERLAP: Final = 0.3
 _RIGHT: Final = 0.5
@@ -84,15 +85,15 @@ KINDS: Final[dict[str, Change]] = {
 }
 
 
-def plant(archive: Archive, change: Change) -> tuple[list[Rows], list[Probe]]:
-    """Return the episodes with the copies written over them, and the probes."""
+def plant(archive: Archive, change: Change, sizes: tuple[int, int] = SIZES) -> tuple[list[Rows], list[Probe]]:
+    """Return the episodes with the copies written over them, and the probes; sizes: the shortest, and one too long."""
     rng = np.random.default_rng(17)
     episodes = [rows.copy() for rows in archive.episodes]
     spread = scales(archive.statistics.std)
     order = [int(one) for one in rng.permutation(len(episodes)) if len(episodes[one]) >= 80]
     probes, used = [], PROBES
     for source in order[:PROBES]:
-        size = int(rng.integers(30, 60))
+        size = int(rng.integers(*sizes))
         begin = int(rng.integers(0, len(episodes[source]) - size))
         rows, copies = archive.episodes[source][begin : begin + size], []
         for _ in range(COPIES):
@@ -118,16 +119,17 @@ def planted(archive: Archive) -> Iterator[tuple[str, str, float, float]]:
             "z-normalised profile (scan)": rb_b_scan.profile_scan(rb_b_scan.shape_profile),
         }
         for method, scan in scans.items():
-            yield method, kind, *_judge(probes, partial(_scan, scan, references, standard))
+            yield method, kind, *judge(probes, partial(_scan, scan, references, standard))
         with (
             tempfile.TemporaryDirectory() as name,
             TrajectoryRetriever(ingest_rows(episodes, Path(name))) as retriever,
         ):
             for method, refine in (("windows (`refine=False`)", False), ("**`search_moments`**", True)):
-                yield method, kind, *_judge(probes, partial(_search, retriever, refine=refine))
+                yield method, kind, *judge(probes, partial(search_planted, retriever, refine=refine))
 
 
-def _judge(probes: Sequence[Probe], ask: Ask) -> tuple[float, float]:
+def judge(probes: Sequence[Probe], ask: Ask) -> tuple[float, float]:
+    """Return the recall among ten hits, and the median error of the bounds in steps."""
     found, errors = [], []
     for probe in probes:
         hits = ask(probe)
@@ -165,7 +167,8 @@ def _scan(
     return [(int(episodes[order[place]]), int(spans[place][0]), int(spans[place][1])) for place in places]
 
 
-def _search(retriever: TrajectoryRetriever, probe: Probe, *, refine: bool) -> Hits:
+def search_planted(retriever: TrajectoryRetriever, probe: Probe, *, refine: bool) -> Hits:
+    """Return the moments that a search finds in other episodes than the probe's own."""
     others = ~Compare("episode_id", "eq", str(probe.source))
     hits = retriever.search_moments(probe.rows, _HITS, where=others, refine=refine, max_overlap=_OVERLAP)
     return [(int(hit.episode_id), *hit.span) for hit in hits]

@@ -27,6 +27,9 @@ REPORTED: Final = ("new tasks", "swimmer", "ant", "arm", "maze", "parking")
 FIXTURES: Final = ("cheetah", "swimmer", "highway")
 """Sets that lie in WSHARD_FIXTURES/retrieval; all others are recorded by rb_t_record.py, those of tasks by RB-A."""
 
+REAL: Final = {"real/lp4": "tuned", "real/lp5": "reported"}
+"""Recordings of a real robot, in the same folder, and their half; too short for moments, and not in RB-T's tables."""
+
 _TASKS: Final = {"tasks": 0, "new tasks": 1020}  # the first seed; goals repeat modulo 50
 _QUERIES: Final = 120
 
@@ -37,14 +40,15 @@ def load_set(name: str, cache: Path) -> Archive | None:
         recorded = load(cache, _TASKS[name], os.cpu_count() or 1)
         episodes = [choose_channels(episode, "prop") for episode in recorded]
         return _archive(episodes, [episode.task for episode in recorded])
-    path = _fixtures() / f"{name}.npz" if name in FIXTURES else cache / "rb_t" / f"{name}.npz"
-    if not path.exists() and name not in FIXTURES:
+    fixed = name in FIXTURES or name in REAL
+    path = _fixtures() / f"{name}.npz" if fixed else cache / "rb_t" / f"{name}.npz"
+    if not path.exists() and not fixed:
         _record(cache)
     if not path.exists():
         print(f"  {name} is skipped: {path} is missing", flush=True)
         return None
     with np.load(path, allow_pickle=False) as stored:
-        rows = np.concatenate([stored["obs"], stored["act"]], axis=1).astype(np.float64)
+        rows = np.concatenate([stored[part] for part in ("obs", "act") if part in stored], axis=1).astype(np.float64)
         episodes = np.split(rows, np.cumsum(stored["lengths"])[:-1])
         return _archive(episodes, [str(label) for label in stored["labels"]])
 
