@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 METHODS: Final[Mapping[str, bool]] = {"default": False, "plain=True": True}
 _QUICK: Final = ("cheetah", "real/lp4")
-_QUICK_QUERIES: Final = 24
+_QUICK_QUERIES: Final = 16
 _LONG: Final = 80  # timesteps of an episode that moments are planted in
 _ENOUGH: Final = PROBES * (1 + COPIES)  # such episodes
 _SHORTER: Final = 2.5

@@ -162,6 +162,10 @@ def widen(lanes: Lanes, facts: Facts, rng: np.random.Generator, total: int) -> L
     return {**lanes, STATE: np.concatenate([lanes[STATE], *more], axis=1)}
 
 
+def _widen_state(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:
+    return widen(lanes, facts, rng, 257 + lanes[ACTION].shape[1])
+
+
 def _spike(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:
     rows = lanes[STATE].copy()
     rows[rng.integers(len(rows))] += 1e4 * facts.spread
@@ -195,5 +199,6 @@ NUISANCES: Final = (
         Nuisance(f"{total} channels, for {_FEWEST}", partial(widen, total=total), 1.0, _TO_FEWEST, in_queries=True)
         for total in (64, 65, 128, 256, 257)
     ),
+    Nuisance(f"257 channels in one lane, for {_FEWEST}", _widen_state, 1.0, _TO_FEWEST, in_queries=True),
 )
 """All rows about episodes; the clean archive of more than 63 channels has 63."""
