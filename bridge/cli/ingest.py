@@ -195,6 +195,8 @@ def _print_report(report: IngestReport, place: str) -> None:
         typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
     if len(report.spaces) > 1 or report.unembedded:
         _print_compared(report)
+    if report.unread:
+        _print_unread(report.unread)
     if report.skipped:
         typer.echo(f"skipped: {_by_suffix(report.skipped)}: unrecognized format; {OWN_DATA}", err=True)
     if report.delayed is not None:
@@ -212,6 +214,17 @@ def _summary(counts: Mapping[str, int]) -> str:
     """Return "3 new, 3 embedded, 1 failed"; "nothing to do" where nothing but failures is counted."""
     counted = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "failed")
     return (counted or "nothing to do") + (f", {counts['failed']} failed" if counts["failed"] else "")
+
+
+def _print_unread(files: Sequence[str]) -> None:
+    """Print files of arrays and tables that nothing says how to read."""
+    from wshard.formats.table import how_to_describe
+
+    named = ", ".join(files[:_SUFFIXES]) + (", ..." if len(files) > _SUFFIXES else "")
+    advice = how_to_describe(files[0])
+    typer.echo(
+        f"not read: {plural(len(files), 'file')} of no known layout: {printable(f'{named}; {advice}')}", err=True
+    )
 
 
 def _print_compared(report: IngestReport) -> None:

@@ -28,7 +28,7 @@ from wshard.formats.base import OWN_DATA, load_matchers, select_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays, detect_format, known_format
 from wshard.formats.layouts.guessing.table import guess_table, is_table
-from wshard.formats.layouts.layout import may_have_layout
+from wshard.formats.layouts.layout import SUFFIXES, may_have_layout
 from wshard.formats.open import list_episodes
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Discovery:
     """Result of a search for episodes: all episodes in order, the places searched, and what cannot be read.
 
     folders: those among the arguments; locations: files among them with several episodes. incomplete: episodes that
-    refer to a missing file. skipped: number of other files in the folders, by suffix, most frequent first.
+    refer to a missing file. skipped: number of other files in the folders, by suffix, most frequent first. unread:
+    files of arrays or tables of no known layout.
     """
 
     episodes: tuple[FoundEpisode, ...]
@@ -53,6 +54,7 @@ class Discovery:
     unreadable: tuple[Failure, ...] = ()
     incomplete: tuple[Failure, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     def count_formats(self) -> dict[str, tuple[int, int]]:
         """Return the numbers of locations and of episodes in each format."""
@@ -112,7 +114,7 @@ def discover(
         elif may_be_gone:
             folders.append(located)
         else:
-            raise _missing_path(path)
+            raise SourceNotFoundError(f"no such file or folder: {path}")
     episodes = search.list_episodes(remembered)
     without = [path for path in without if not _has_some(locate(path), search.locations)]
     empty = [_empty(path) for path in without]
@@ -122,9 +124,8 @@ def discover(
         Failure.of(error, EpisodeAddress(locate(path))) for error, path in zip(empty, without, strict=True)
     ]
     skipped = dict(search.skipped.most_common())
-    return Discovery(
-        tuple(episodes), tuple(folders), tuple(locations), tuple(search.unreadable), tuple(search.incomplete), skipped
-    )
+    found = tuple(episodes), tuple(folders), tuple(locations), tuple(search.unreadable), tuple(search.incomplete)
+    return Discovery(*found, skipped, tuple(search.unread))
 
 
 def list_location(
@@ -150,7 +151,7 @@ def expect_episodes(places: Sequence[Place]) -> None:
         path = Path(local_path(address.uri))
         if not path.is_dir() or address.key or parse_read_as(address.read_as)[0]:
             if not path.exists():
-                raise _missing_path(path)
+                raise SourceNotFoundError(f"no such file or folder: {path}")
             continue
         unreadable: dict[str, OSError] = {}
         found = entries_below(path, matchers, unreadable)
@@ -168,10 +169,6 @@ def _has_some(folder: str, locations: Iterable[str]) -> bool:
 def _is_guessed(path: str) -> bool:
     guess = partial(guess_table, path, is_given=False)
     return is_table(path) and not isinstance(attempt(guess, EpisodeAddress(path)), Failure)
-
-
-def _missing_path(path: Path) -> SourceNotFoundError:
-    return SourceNotFoundError(f"no such file or folder: {path}")
 
 
 def _empty(path: Path) -> SourceNotFoundError:
@@ -192,6 +189,7 @@ class _Search:
     unreadable: list[Failure] = field(default_factory=list)
     incomplete: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    unread: list[str] = field(default_factory=list)
     matchers: Matchers = field(default_factory=load_matchers)
 
     def add_file(self, path: str) -> bool:
@@ -248,8 +246,10 @@ class _Search:
         opened = attempt(lambda: open_file(path).close(), EpisodeAddress(path))
         if isinstance(opened, Failure) and isinstance(opened.cause, FormatError):
             self.unreadable.append(opened)
-        else:
+        elif path.lower().endswith(SUFFIXES["json"]):  # most are settings
             self._skip(path)
+        else:
+            self.unread.append(path)
 
     def _add_table(self, path: str, *, is_given: bool) -> None:
         """Add a table if its columns can be guessed."""

@@ -218,7 +218,8 @@ class TrajectoryIngestor:
         discovery = discover(inputs.paths, may_be_gone=bool(prune), remembered=remembered)
         report = IngestReport()
         report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
-        report.skipped, report.formats = discovery.skipped, discovery.count_formats()
+        report.skipped, report.unread = discovery.skipped, discovery.unread
+        report.formats = discovery.count_formats()
         with workers(workers_count) as pool:
             run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
             self._begin(discovery.folders)

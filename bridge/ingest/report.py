@@ -44,7 +44,8 @@ class IngestReport:
     interpolated. tasks: episodes whose task description was embedded. flagged: episodes with findings of quality
     checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
     vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
-    is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix.
+    is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix;
+    unread: of them, those of arrays and tables of no known layout, by their paths.
     spaces: how many episodes got vectors of which lanes: only episodes with the same lanes are compared. formats: the
     numbers of locations and of episodes that were read in each format, or by each layout. anomalies: odd
     numbers in the episodes that were read, by location and kind.
@@ -65,6 +66,7 @@ class IngestReport:
     replaced: list[Replaced] = field(default_factory=list)
     delayed: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
     spaces: dict[str, int] = field(default_factory=dict)
     formats: dict[str, tuple[int, int]] = field(default_factory=dict)
     anomalies: list[Anomaly] = field(default_factory=list)

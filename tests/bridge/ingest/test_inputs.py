@@ -151,3 +151,13 @@ def test_an_ingest_says_by_what_episodes_are_compared(tmp_path: Path) -> None:
         assert part in line
     listed = CliRunner().invoke(app, ["ls", "--archive", archive, "--where", "-vectors:1..", "--json"])
     assert [one["episode_id"] for one in json.loads(listed.stdout)["items"]] == ["e2"]
+
+
+def test_files_of_no_known_layout_are_named_with_the_way_on(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    record([{"obs": np.random.default_rng(0).normal(size=(30, 2)), "id": "e0"}], tmp_path / "data")
+    np.savez(tmp_path / "data" / "weights.npz", w1=np.zeros((64, 32)), b1=np.zeros(32))
+    (tmp_path / "data" / "settings.json").write_text("{}")
+    done = CliRunner().invoke(app, ["ingest", str(tmp_path / "data"), "--archive", str(tmp_path / "lab")])
+    assert f"not read: 1 file of no known layout: {tmp_path}/data/weights.npz; `wshard layout guess" in done.stderr
+    assert "skipped: 1 .json" in done.stderr
