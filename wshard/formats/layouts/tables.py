@@ -181,7 +181,7 @@ class ArrowColumns(_Table):
         self._stated = _stated_above(place) if place.suffix.lower() in (".csv", ".tsv") else {}
         with translate_errors(str(place)):
             self._table = _read_arrow(arrow, place, skipped=int(bool(self._stated)))
-        super().__init__(place, self._table.schema, self._table.num_rows)
+            super().__init__(place, self._table.schema, self._table.num_rows)  # names may be no UTF-8
 
     def attributes(self, group: str = "") -> Mapping[str, Any]:
         """Return what the line above the names of the columns states."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
 import pytest
 
-from wshard.errors import FormatError, LayoutError
+from wshard.errors import FormatError, LayoutError, WShardError
 from wshard.formats.layouts.guessing.describe import describe_guess
 from wshard.formats.layouts.guessing.guess import guess_layout
 from wshard.formats.layouts.named import layout_reference
@@ -162,3 +163,22 @@ def test_groups_of_timesteps_and_tables_without_names_stay_open(tmp_path):
         guess_layout(tmp_path / "a.h5").expect_certain()
     with pytest.raises(LayoutError, match="expected names of columns"):
         guess_layout(tmp_path / "b.csv").expect_certain()
+
+
+def test_damaged_files_raise_typed_errors_only(tmp_path):
+    rows = {"obs": _numbers(ROWS, 3), "act": _numbers(ROWS, 2), "done": ENDS}
+    np.savez(tmp_path / "a.npz", **rows)
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.update(rows)
+    lines = [f"{row // 5},{row % 5 * 0.1:.1f},{row}" for row in range(ROWS)]
+    (tmp_path / "c.csv").write_text("\n".join(["episode,t,u0", *lines]))
+    (tmp_path / "d.json").write_text(json.dumps([{"obs": [[1, 2], [3, 4]], "act": [1, 2]}] * 3))
+    rng = np.random.default_rng(0)
+    for name in ("a.npz", "b.h5", "c.csv", "d.json"):
+        path, whole = tmp_path / name, (tmp_path / name).read_bytes()
+        for _ in range(25):
+            damaged = bytearray(whole)
+            damaged[int(rng.integers(len(whole)))] = int(rng.integers(256))
+            path.write_bytes(damaged if rng.random() < 0.7 else whole[: int(rng.integers(len(whole)))])
+            with suppress(WShardError, OSError):
+                guess_layout(path)

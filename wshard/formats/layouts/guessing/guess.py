@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.schemes import place_of
@@ -14,6 +14,7 @@ from wshard.errors import FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.containers import open_container
 from wshard.formats.layouts.episodes import EpisodeFinder
+from wshard.formats.layouts.groups import RowGroups
 from wshard.formats.layouts.guessing.attributes import guess_attributes, guess_rate
 from wshard.formats.layouts.guessing.batch import batch_axes, find_in_batch
 from wshard.formats.layouts.guessing.flat import find_in_rows
@@ -191,8 +192,11 @@ def _stacks(arrays: Sequence[ArrayFacts], guesses: Sequence[ArrayGuess]) -> dict
 
 def _checked(episodes: EpisodeGuess, layout: EpisodeLayout, container: ArrayFile, file: Place) -> EpisodeGuess:
     """Return the guess, with a doubt if the rule does not give the episodes that were guessed."""
+    opened: Any = container
+    if layout.has_lists and not isinstance(container, RowGroups):
+        opened = RowGroups(opened)
     try:
-        count = len(EpisodeFinder(layout, container, file).find())
+        count = len(EpisodeFinder(layout, opened, file).find())
     except FormatError as error:
         return replace(episodes, doubts=(*episodes.doubts, str(error)))
     if count != episodes.readings[0].count:
