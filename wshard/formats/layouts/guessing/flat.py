@@ -48,6 +48,7 @@ def find_in_rows(arrays: Sequence[ArrayFacts], labels: Mapping[str, Array]) -> E
     elif ends is not None and not all(ends.agrees_with(one) for one in chosen):
         chosen.append(ends)
     first = chosen[0]
+    doubts += tuple(f"{one.path!r}: too long to be read for a guess" for one in arrays if one.is_cut)
     doubts += _strays(arrays, rows, first.count, is_flat=first.rule.by != rules.FILE)
     if first.is_scattered and any(one.rows == rows + first.count for one in arrays):
         doubts += ("arrays with one row more for each episode cannot be split where rows of episodes are mixed",)

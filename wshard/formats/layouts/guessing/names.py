@@ -17,6 +17,9 @@ ACTION, OBSERVATION, NEXT, REWARD, END, LAST, TRUNCATED = (
 SUCCESS, TASK, ENVIRONMENT, ID, TIME, COUNTER, MASK = "success", "task", "environment", "id", "time", "counter", "mask"
 EPISODE, LENGTHS, STOPS, STARTS, STATISTIC, UNKNOWN = "episode", "lengths", "stops", "starts", "statistic", ""
 
+TELLING: Final = frozenset((END, LAST, TRUNCATED, TIME, COUNTER, EPISODE, LENGTHS, STOPS, STARTS))
+"""Meanings of columns that tell episodes apart."""
+
 _TOKEN: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 

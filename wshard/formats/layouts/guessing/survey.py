@@ -11,7 +11,7 @@ import numpy as np
 from wshard.errors import FormatError
 from wshard.formats.hdf5.kinds import SIGNATURE
 from wshard.formats.hdf5.lane_table import first_image
-from wshard.formats.layouts.guessing.names import meaning_of
+from wshard.formats.layouts.guessing.names import TELLING, meaning_of
 from wshard.formats.layouts.layout import SUFFIXES
 from wshard.formats.look import look_at
 from wshard.formats.npz import ZIP_MAGIC
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from wshard.core.types import Array
     from wshard.formats.layouts.columns import ArrayFile
 
-MAX_ROWS: Final = 1 << 20
-"""Rows of a column that are read."""
-
+_MAX_ROWS: Final = 1 << 23  # of a column whose name says that it tells episodes apart
+_MAX_VALUES_OF_ALL: Final = 1 << 26  # of all other arrays
 _MAX_VALUES: Final = 1 << 20  # of an array [episodes, steps, ...]
-_MAX_TEXTS: Final = 1 << 16
+_MAX_TEXTS: Final = 1 << 20
 _WHOLE: Final = 2.0**53
 
 NUMBERS, FLAGS, TIMES, TEXT, IMAGES, OTHER = "numbers", "flags", "times", "texts", "images", "other"
@@ -39,7 +38,7 @@ class ArrayFacts:
 
     kind: NUMBERS, whole or not; FLAGS, if it has 0 and 1 only; TIMES with a dtype of time; TEXT; IMAGES, if they are
     encoded; OTHER, which is not read, and `note` says why. meaning: that of its name. values: of one number per row,
-    of at most MAX_ROWS rows; of arrays of two or three axes those of the first rows.
+    the first ones if they are many; of arrays of two or three axes those of the first rows.
     """
 
     path: str
@@ -67,6 +66,12 @@ class ArrayFacts:
         return None if self.values is None else self.values.reshape(-1, *self.shape[1:])
 
     @property
+    def is_cut(self) -> bool:
+        """Whether it may tell episodes apart, but is too long to be read."""
+        is_long = self.rows > (_MAX_TEXTS if self.kind == TEXT else _MAX_ROWS)
+        return self.meaning in TELLING and self.is_column and is_long
+
+    @property
     def numbers(self) -> Array | None:
         """The whole numbers of a column, all of them; None for another array."""
         is_complete = self.is_column and self.values is not None and len(self.values) == self.rows
@@ -91,16 +96,18 @@ def container_of(place: Place) -> str:
 def read_facts(container: ArrayFile, group: str = "", paths: Sequence[str] | None = None) -> list[ArrayFacts]:
     """Return the facts about the arrays below a group, in their order; paths: of these only."""
     listed = container.paths(group) if paths is None else paths
-    return [_facts(container, f"{group}/{path}" if group else path, path) for path in listed]
+    limit = min(_MAX_VALUES, _MAX_VALUES_OF_ALL // max(1, len(listed)))
+    return [_facts(container, f"{group}/{path}" if group else path, path, limit) for path in listed]
 
 
-def _facts(container: ArrayFile, path: str, inner: str) -> ArrayFacts:
+def _facts(container: ArrayFile, path: str, inner: str, limit: int) -> ArrayFacts:
     meaning = meaning_of(inner)
+    limit = _MAX_ROWS if meaning in TELLING else limit
     try:
         column: Any = container.column(path)
         shape, dtype = tuple(column.shape or ()), column.dtype
         kind = _kind_of(column, shape, dtype)
-        values = _values(column, shape) if kind in (NUMBERS, TIMES) else None
+        values = _values(column, shape, limit) if kind in (NUMBERS, TIMES) else None
     except FormatError as error:
         return ArrayFacts(inner, (), "", OTHER, is_whole=False, meaning=meaning, note=str(error).rpartition(": ")[2])
     is_whole = kind == NUMBERS and dtype.kind in "biu"
@@ -124,15 +131,15 @@ def _kind_of(column: Any, shape: tuple[int, ...], dtype: Any) -> str:
     return TEXT if is_text else OTHER
 
 
-def _values(column: Any, shape: tuple[int, ...]) -> Array | None:
+def _values(column: Any, shape: tuple[int, ...], limit: int) -> Array | None:
     """Return the values of a column, and the first rows of an array of more axes that may be a batch."""
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
-        return np.asarray(column[0 : min(shape[0], MAX_ROWS)]).reshape(-1)
+        return np.asarray(column[0 : min(shape[0], limit)]).reshape(-1)
     if not shape:
         return np.asarray(column[()]).reshape(1)
     if len(shape) not in (2, 3) or not math.prod(shape) or column.dtype == np.uint8:
         return None
-    return np.asarray(column[0 : min(shape[0], max(1, _MAX_VALUES // math.prod(shape[1:])))])
+    return np.asarray(column[0 : min(shape[0], max(1, limit // math.prod(shape[1:])))])
 
 
 def _name_of(dtype: Any, kind: str) -> str:
