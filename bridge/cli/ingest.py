@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import time
 from collections import Counter
@@ -89,7 +90,7 @@ def ingest(
 
     named = archive_named(archive)
     plans = options.parse_plans(windows)
-    exists = prune if isinstance(named, str) else (named / DATABASE).exists()
+    exists = prune if isinstance(named, str) else os.path.exists(named / DATABASE)  # noqa: PTH110  (Path.exists can raise)
     columns = {"episode": episode_column, "time": time_column, "actions": actions}
     how = reading_options(format_name, layout, lane_map, columns)
     places = _read_places(paths, format_name, how, may_be_gone=exists)
