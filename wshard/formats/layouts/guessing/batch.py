@@ -75,7 +75,7 @@ def _without_extra(arrays: Sequence[ArrayFacts], axes: tuple[int, int]) -> tuple
 
 
 def _reading(axis: int, axes: tuple[int, int], counts: Sequence[ArrayFacts], why: str) -> EpisodeReading:
-    text = f"{plural(axes[axis], 'episode')} of at most {plural(axes[1 - axis], 'timestep')}"
+    text = f"{plural(axes[axis], 'episode')} of at most {plural(axes[1 - axis], 'timestep')}, along axis {axis}"
     rule = EpisodeRule(rules.ROW, tuple(one.path for one in counts), axis=axis)
     return EpisodeReading(rule, axes[axis], f"{text}{f': {why}' if why else ''}")
 

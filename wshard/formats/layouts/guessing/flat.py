@@ -11,7 +11,7 @@ from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.guessing import names
 from wshard.formats.layouts.guessing.boundaries import Boundary, boundaries_of, ends_boundary, weak_boundaries
 from wshard.formats.layouts.guessing.readings import EpisodeGuess, EpisodeReading
-from wshard.formats.layouts.guessing.survey import NUMBERS
+from wshard.formats.layouts.guessing.survey import FLAGS, NUMBERS
 from wshard.formats.layouts.layout import EpisodeRule
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ def find_in_rows(arrays: Sequence[ArrayFacts], labels: Mapping[str, Array]) -> E
         chosen.append(ends)
     first = chosen[0]
     doubts += tuple(f"{one.path!r}: too long to be read for a guess" for one in arrays if one.is_cut)
+    doubts += tuple(
+        f"{one.path!r}: not set in all rows, and rows cannot be left out"
+        for one in arrays
+        if one.meaning == names.MASK and one.kind == FLAGS and one.rows == rows and one.values is not None
+        if not one.values.all()
+    )
     doubts += _strays(arrays, rows, first.count, is_flat=first.rule.by != rules.FILE)
     if first.is_scattered and any(one.rows == rows + first.count for one in arrays):
         doubts += ("arrays with one row more for each episode cannot be split where rows of episodes are mixed",)
