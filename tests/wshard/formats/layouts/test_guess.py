@@ -55,7 +55,7 @@ def test_readings_that_are_equally_likely_are_named(tmp_path):
     np.savez(tmp_path / "a.npz", x=_numbers(5, 9, 3), act=_numbers(5, 9, 2))
     guess = guess_layout(tmp_path / "a.npz")
     described = describe_guess(guess)
-    with pytest.raises(LayoutError, match="5 episodes of at most 9 timesteps, .*; or 9 episodes of at most 5"):
+    with pytest.raises(LayoutError, match=r"5 episodes of at most 9 timesteps, .*; or 9 episodes of at most 5"):
         guess.expect_certain()
     with pytest.raises(LayoutError, match=r"\[?episodes\]?: by: a choice is open"):
         parse_layout(described, "a.toml")
