@@ -12,6 +12,7 @@ from wshard.core.plugins import load_plugin
 from wshard.errors import DatasetError, FormatWarning, UnsupportedFormatError
 from wshard.formats.base import sink_class
 from wshard.formats.detect import detect_format as detect_location
+from wshard.formats.detect import match_format
 from wshard.formats.open import open_location
 from wshard.formats.table import FORMATS as TABLE
 from wshard.formats.table import FormatEntry
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from wshard.training.data.dataset import Dataset
 
     Place = str | os.PathLike[str]
+
+_HDF5: Final = (".h5", ".hdf5")
 
 
 @runtime_checkable
@@ -108,10 +111,13 @@ def _detect_name(path: Place) -> str:
         return "lance_video" if is_video or any(name.endswith("_videos.lance") for name in inside) else "lance"
     if text.startswith(SCHEME):
         return "lerobot"
+    by_suffix = "hdf5" if text.endswith(_HDF5) else ""
     if "://" in text or not Path(path).exists():
-        return "hdf5" if text.endswith((".h5", ".hdf5")) else ""
+        return by_suffix
+    if by_suffix and Path(path).is_file():
+        return match_format(path) or by_suffix  # of an empty file, too
     name = str(detect_location(path))
-    files = [Path(path, name) for name in inside if name.endswith((".h5", ".hdf5"))]
+    files = [Path(path, name) for name in inside if name.endswith(_HDF5)]
     if not name and any(str(detect_location(file)) == "hdf5" for file in files):
         return "hdf5"
     return name or ("wshard" if any(name.endswith(".wshard") for name in inside) else "")

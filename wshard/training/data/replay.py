@@ -224,9 +224,9 @@ class ReplayBuffer(Dataset):
             self.transform = transform
 
     def episodes(self) -> Iterator[dict[str, Any]]:
-        """Yield the columns of each episode, and per-episode values by EPISODE_DATA_KEY, the oldest first."""
+        """Yield each episode as lists of its timesteps by column, and per-episode values by EPISODE_DATA_KEY."""
         for number, length in enumerate(self.lengths.tolist()):
-            columns: dict[str, Any] = {key: self.column_rows(key, number, 0, length) for key in self._rings}
+            columns: dict[str, Any] = {key: [*self.column_rows(key, number, 0, length)] for key in self._rings}
             yield columns | ({EPISODE_DATA_KEY: self._statements[number]} if self._statements[number] else {})
 
     def dump(self, path: Any, format: str = "lance", mode: str = "overwrite", **kw: Any) -> None:  # noqa: A002  (as ever)

@@ -56,7 +56,7 @@ def test_a_transform_is_applied_wherever_it_is_set(place, name):
     for found, sign in ((inside, -1), (outside, -1), (twice, 1)):
         assert all((one["action"] == sign * row).all() for one, row in zip(found, expected, strict=True))
         assert (found.load_episode(0)["action"] == sign * whole).all()
-        if "goal" in found.column_names:
+        if "goal" in found[0]:
             found.set_epoch(0), plain[0].set_epoch(0)
             goals = zip(found, plain[0], strict=True)
             assert all((one["goal"] == sign * other["goal"]).all() for one, other in goals)

@@ -85,6 +85,11 @@ def test_goals_are_where_their_kind_is(kind, num_steps, frameskip, seed):
             assert (found, step) == (episode, current)
 
 
+def test_columns_are_those_of_the_set_as_in_the_original(data):
+    assert make(data).column_names == data.column_names
+    assert make(data)[0].keys() > {*data.column_names}
+
+
 def test_goals_over_concatenated_merged_and_replayed_sets(data):
     buffer = ReplayBuffer(100, 2)
     for episode in range(3):

@@ -81,7 +81,7 @@ def test_the_buffer_has_the_newest_episodes_that_fit(lengths, history):
         written.append(rows)
         while sum(map(len, written)) > 20:
             written.pop(0)
-        assert [ep["x"].tolist() for ep in buffer.episodes()] == [rows.tolist() for rows in written]
+        assert [ep["x"] for ep in buffer.episodes()] == [rows.tolist() for rows in written]
     clips = [rows[start : start + 2 * history : 2] for rows in written for start in range(len(rows) - 2 * history + 1)]
     assert [item["x"].tolist() for item in buffer] == [clip.tolist() for clip in clips]
 

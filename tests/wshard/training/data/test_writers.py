@@ -434,6 +434,9 @@ def test_formats_are_detected_in_the_order_of_the_original(dataset_fixtures, tmp
     ):  # fmt: skip
         assert detect_format(place).name == name
     assert detect_format("X.H5") is None
+    for content in (b"", b"nothing"):
+        (tmp_path / "x.h5").write_bytes(content)
+        assert detect_format(tmp_path / "x.h5").name == "hdf5"
     assert detect_format(tmp_path / "nothing") is None
 
 

@@ -93,11 +93,6 @@ class GoalDataset(DerivedDataset):
         """The number of timesteps before each episode."""
         return self.offsets
 
-    @property
-    def column_names(self) -> list[str]:
-        """The names of the columns of an item, those of the goals at the end."""
-        return [*self.dataset.column_names, *self.goal_keys.values()]
-
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, which selects the goals of loaders whose sampler has no epoch, and makes them reproducible."""
         self.epoch = whole_number(epoch, "epoch", DatasetError, least=0)
