@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import errno
 import io
 import math
 import os
@@ -110,7 +111,9 @@ def translate_npz_errors(where: str) -> Iterator[None]:
         yield
     except FormatError:
         raise
-    except _FOREIGN as error:
+    except (*_FOREIGN, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # of a place before the file begins
+            raise
         raise FormatError(f"{where}: expected numpy arrays: {error}") from error
 
 
@@ -208,7 +211,7 @@ def read_npy_header(
 def _plain_dtype(descr: object, where: str) -> np.dtype[Any]:
     if descr == "|O":
         raise ArrayKindError(f"{where}: expected plain numbers, found pickled objects, which are never loaded")
-    if not isinstance(descr, str) or not _PLAIN_DTYPE.fullmatch(descr):
+    if not isinstance(descr, str) or not _PLAIN_DTYPE.fullmatch(descr) or not np.dtype(descr).itemsize:
         raise ArrayKindError(f"{where}: expected the dtype of a plain array, found {reprlib.repr(descr)}")
     return np.dtype(descr)
 

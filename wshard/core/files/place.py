@@ -6,6 +6,7 @@ import fnmatch
 import io
 import json
 import re
+from collections import Counter
 from contextlib import suppress
 from functools import total_ordering
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
@@ -203,11 +204,19 @@ class Place:
         return hash(self.uri)
 
 
-def parse_json(text: str | bytes, max_size: int, where: str) -> Any:
-    """Return the value of a text of JSON; raises as Place.read_json."""
+def parse_json(text: str | bytes, max_size: int, where: str, *, unique: bool = False) -> Any:
+    """Return the value of a text of JSON; raises as Place.read_json, and if unique for two members of one name."""
     if len(text) > max_size:
         raise LimitError(f"{where}: expected at most {max_size} bytes of JSON, found more")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_unique_members if unique else None)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{where}: expected JSON: {error}") from error
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"expected different names of members, found {twice[:60]!r} twice")
+    return members

@@ -19,9 +19,9 @@ from wshard.formats.hdf5.nodes import expect_dataset, expect_group, find, open_h
 from wshard.formats.hdf5.values import read_attributes
 from wshard.formats.layouts.columns import Flat, as_column
 from wshard.formats.layouts.groups import NumberedArrays, RowGroups
-from wshard.formats.layouts.json_arrays import JsonArrays
 from wshard.formats.layouts.layout import NUMBER, SUFFIXES
 from wshard.formats.layouts.memmap import MemmapArrays
+from wshard.formats.layouts.text_files import JsonArrays
 from wshard.formats.npz import parse_npy, read_npy_header, translate_npz_errors
 
 if TYPE_CHECKING:

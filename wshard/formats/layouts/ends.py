@@ -1,12 +1,13 @@
-"""Episodes in rows of all of them where flags are set, in replay buffers too."""
+"""Episodes in rows of all of them: between flags, by labels, in replay buffers too."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.errors import FormatError, LayoutError
+from wshard.errors import FormatError, LayoutError, LimitError
 from wshard.formats.d4rl.source import FlatSpan, flatten_flags, split_at_flags
 from wshard.formats.layouts.step_values import as_flags, read_by_rule
 
@@ -17,7 +18,72 @@ if TYPE_CHECKING:
     from wshard.formats.layouts.columns import ArrayFile, RowArray
     from wshard.formats.layouts.layout import EpisodeLayout, RingRule
 
+_MAX_EPISODES: Final = 1 << 20  # of a file
+_MAX_VALUES: Final = 1 << 28  # of an array that is read whole: a file of a few bytes can claim any number of equal ones
+_WHOLE: Final = 2.0**53  # from here on, floating-point numbers leave out whole ones
 _CHUNK: Final = 1 << 24  # bytes of rows that are compared at a time
+
+
+def check_count(count: int, where: str) -> None:
+    """Raise LimitError for more episodes than a file can have."""
+    if count > _MAX_EPISODES:
+        raise LimitError(f"{where}: expected at most {_MAX_EPISODES} episodes in a file, found {count}: split the file")
+
+
+def read_whole(column: RowArray, where: str) -> Array:
+    """Return all values of an array that says where episodes are; raises LimitError for too many."""
+    if math.prod(column.shape) > _MAX_VALUES:
+        raise LimitError(f"{where}: expected at most {_MAX_VALUES} values, found {list(column.shape)}: split the file")
+    return np.asarray(column[()])
+
+
+def labels_in(values: Array, where: str) -> Array:
+    """Return the values of a column of episodes: numbers, texts or dates, one in every row; raises FormatError."""
+    kind = values.dtype.kind
+    if kind not in "biufMmOSU":
+        raise FormatError(f"{where}: expected numbers or texts, found {values.dtype}")
+    if kind in "biu":
+        return values
+    is_absent = ~np.isfinite(values) if kind in "fMm" else np.array([not text for text in values.tolist()], bool)
+    if np.any(is_absent):
+        row = int(np.argmax(is_absent))
+        raise FormatError(f"{where}: row {row}: expected an episode, found {values[row] or 'none'}")
+    return values
+
+
+def rows_by_label(values: Array, rows: Array | None, where: str) -> dict[str, tuple[int, int, Array | None]]:
+    """Return (start, stop, None) of the rows of each label; (0, count, rows) where they lie apart, in their order.
+
+    rows: those that count, in another order. Raises LimitError.
+    """
+    values = values if rows is None else values[rows]
+    if not len(values):
+        return {}
+    starts = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
+    firsts = values[starts]
+    if len(starts) > _MAX_EPISODES:
+        ordered = np.sort(firsts)
+        check_count(1 + int(np.count_nonzero(ordered[1:] != ordered[:-1])), where)
+    numbers: dict[str, int] = {}
+    codes = np.array([numbers.setdefault(label, len(numbers)) for label in _labels(firsts)], np.int64)
+    stops = np.append(starts[1:], len(values))
+    if len(numbers) == len(starts) and rows is None:
+        spans = zip(starts.tolist(), stops.tolist(), strict=True)
+        return {label: (start, stop, None) for label, (start, stop) in zip(numbers, spans, strict=True)}
+    of_rows = np.repeat(codes, stops - starts)
+    order = np.argsort(of_rows, kind="stable")
+    parts = np.split(order if rows is None else rows[order], np.cumsum(np.bincount(of_rows))[:-1])
+    return {label: (0, len(part), part) for label, part in zip(numbers, parts, strict=True)}
+
+
+def _labels(values: Array) -> list[str]:
+    """Return the keys of values in a column of episodes: whole numbers have no decimals."""
+    if values.dtype.kind == "f" and (values == np.rint(values)).all() and (np.abs(values) < _WHOLE).all():
+        values = values.astype(np.int64)
+    elif values.dtype.kind in "Mm":
+        seconds = values.astype(f"{values.dtype.kind}8[s]")
+        values = (seconds if (seconds == values).all() else values).astype(str)
+    return [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in values.tolist()]
 
 
 def read_flags(layout: EpisodeLayout, found: dict[str, RowArray], count: int, where: str) -> Array:
@@ -26,17 +92,20 @@ def read_flags(layout: EpisodeLayout, found: dict[str, RowArray], count: int, wh
         raise LayoutError(
             f"{where}: layout {layout.name!r}: expected {' or '.join(layout.episodes.arrays)}, found neither"
         )
-    flags = [
-        flatten_flags(as_flags(read_by_rule(column, layout.rule_of(path)), at := f"{where}: {path!r}")[:], count, at)
-        for path, column in found.items()
-    ]
+    flags = []
+    for path, column in found.items():
+        at = f"{where}: {path!r}"
+        flags.append(flatten_flags(read_whole(as_flags(read_by_rule(column, layout.rule_of(path)), at), at), count, at))
     is_set: Array = np.logical_or.reduce(flags)
     return is_set
 
 
-def split_rows(flags: Array, *, horizon: int, parts: list[Array] | None) -> Iterator[tuple[FlatSpan, Array | None]]:
+def split_rows(
+    flags: Array, where: str, *, horizon: int, parts: list[Array] | None
+) -> Iterator[tuple[FlatSpan, Array | None]]:
     """Yield (span, rows) of the episodes: rows of a replay buffer, of which the span is a part, else None."""
     limit = horizon or None
+    check_count(int(np.count_nonzero(flags)) + (len(flags) // horizon if horizon else 0), where)
     if parts is None:
         yield from ((span, None) for span in split_at_flags(flags, horizon=limit).values())
         return

@@ -75,7 +75,7 @@ class EpisodeArrays:
             if is_needed:
                 advice = layout.advice or (_UNPICKLE if PICKLED in str(error) else "")
                 raise ArrayKindError(f"{error}; {advice}" if advice else str(error)) from None
-            return rule, PICKLED if PICKLED in str(error) else str(error).rpartition(": ")[2]
+            return rule, PICKLED if PICKLED in str(error) else f"expected {str(error).partition(': expected ')[2]}"
         column = read_by_rule(column, rule)
         if rule.role in (rules.END, rules.TRUNCATED, rules.SUCCESS):
             column = as_flags(column, f"{self._where}: {path!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,16 @@ from wshard.core.messages import shown
 from wshard.errors import FormatError, LayoutError
 from wshard.formats.d4rl.source import FlatSpan
 from wshard.formats.layouts import layout as rules
-from wshard.formats.layouts.ends import find_breaks, read_flags, rows_in_order, split_rows
+from wshard.formats.layouts.ends import (
+    check_count,
+    find_breaks,
+    labels_in,
+    read_flags,
+    read_whole,
+    rows_by_label,
+    rows_in_order,
+    split_rows,
+)
 from wshard.formats.layouts.layout import ACTION
 
 if TYPE_CHECKING:
@@ -20,8 +29,6 @@ if TYPE_CHECKING:
     from wshard.core.types import Array
     from wshard.formats.layouts.columns import ArrayFile, RowArray
     from wshard.formats.layouts.layout import EpisodeLayout
-
-_WHOLE: Final = 2.0**53  # from here on, floating-point numbers leave out whole ones
 
 
 class EpisodeSlice(NamedTuple):
@@ -110,8 +117,12 @@ class EpisodeFinder:
         except FormatError as error:
             raise LayoutError(f"{self._where}: layout {self._layout.name!r}, [episodes]: {error}") from error
 
+    def _values(self, path: str) -> Array:
+        return read_whole(self._column(path), f"{self._where}: {path!r}")
+
     def _numbers(self, path: str) -> Array:
-        values = np.asarray(self._column(path)[()]).reshape(-1)
+        values = self._values(path).reshape(-1)
+        check_count(len(values), f"{self._where}: {path!r}")
         is_whole = values.dtype.kind in "biu" or (
             values.dtype.kind == "f" and bool((np.isfinite(values) & (values == np.rint(values))).all())
         )
@@ -127,7 +138,9 @@ class EpisodeFinder:
                 raise FormatError(f"{self._where}: {arrays[0]!r}: expected a start in the first row, found none")
             return self._checked(starts, np.append(starts[1:], count), count)
         if by == rules.RESTARTS:
-            values = np.asarray(self._column(arrays[0])[()]).reshape(-1)
+            values = self._values(arrays[0]).reshape(-1)
+            if values.dtype.kind not in "biufMm":
+                raise FormatError(f"{self._where}: {arrays[0]!r}: expected numbers, found {values.dtype}")
             starts = np.append(0, np.flatnonzero(values[1:] < values[:-1]) + 1)
             return self._checked(starts, np.append(starts[1:], count), count)
         if by == rules.LENGTHS:
@@ -161,7 +174,9 @@ class EpisodeFinder:
             rows, following = map(self._column, self._rule.continues)
             flags |= find_breaks(rows, following, f"{self._where}: {self._rule.continues[1]!r}")
             lacks_ends = False
-        found = [*split_rows(flags, horizon=self._rule.horizon if lacks_ends else 0, parts=self._order(count))]
+        found = [
+            *split_rows(flags, self._where, horizon=self._rule.horizon if lacks_ends else 0, parts=self._order(count))
+        ]
         self.counts = count, len(found)
         return {
             str(number): EpisodeSlice(self._file, number, layout.root, span.start, span.stop, rows, end=span.end)
@@ -186,6 +201,15 @@ class EpisodeFinder:
             raise FormatError(
                 f"{self._where}: {name}: episode {at}: expected rows of 0 to {count}, found {starts[at]} to {stops[at]}"
             )
+        check_count(len(starts), f"{self._where}: {name}")
+        order = np.argsort(starts, kind="stable")
+        shared = np.flatnonzero(starts[order][1:] < stops[order][:-1])
+        if len(shared):
+            first, second = order[shared[0]], order[shared[0] + 1]
+            raise FormatError(
+                f"{self._where}: {name}: expected each row in one episode, found episodes {first}, "
+                f"{starts[first]} to {stops[first]}, and {second}, {starts[second]} to {stops[second]}"
+            )
         pairs = zip(starts.tolist(), stops.tolist(), strict=True)
         return {str(number): FlatSpan(start, stop) for number, (start, stop) in enumerate(pairs)}
 
@@ -195,9 +219,10 @@ class EpisodeFinder:
         if len(shape) <= 1:
             raise FormatError(f"{self._where}: expected arrays [episodes, steps, ...], found {list(shape)}")
         self.counts = steps, count = int(shape[1 - rule.axis]), int(shape[rule.axis])
+        check_count(count, self._where)
         lengths = np.full(count, steps)
         if rule.arrays:
-            values = np.asarray(self._column(rule.arrays[0])[()])
+            values = self._values(rule.arrays[0])
             if values.ndim == 2:
                 mask = values != 0 if rule.axis == 0 else (values != 0).T
                 lengths = mask.sum(axis=1)
@@ -231,41 +256,17 @@ class EpisodeFinder:
 
     def _by_value(self) -> dict[str, EpisodeSlice]:
         name = self._rule.arrays[0]
-        values = np.asarray(self._column(name)[()]).reshape(-1)
-        if values.dtype.kind == "f" and (bad := np.flatnonzero(~np.isfinite(values))).size:
-            raise FormatError(f"{self._where}: {name!r}: row {bad[0]}: expected an episode, found {values[bad[0]]}")
-        if values.dtype.kind not in "biufMmO":
-            raise FormatError(f"{self._where}: {name!r}: expected numbers or texts, found {values.dtype}")
-        count, order = len(values), self._order(len(values))
-        if order is not None:
-            values = values[np.concatenate(order)]
-        if not len(values):
-            return {}
-        starts = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
-        stops, labels = np.append(starts[1:], len(values)), _labels(values[starts])
+        where = f"{self._where}: {name!r}"
+        values = labels_in(self._values(name).reshape(-1), where)
+        order = self._order(len(values))
+        rows = None if order is None else np.concatenate([*order, np.zeros(0, np.int64)])
+        found = rows_by_label(values, rows, where)
+        self.counts = len(values), len(found)
         root = self._layout.root
-        self.counts = count, len({*labels})
-        if self.counts[1] == len(labels) and order is None:
-            runs = zip(labels, starts.tolist(), stops.tolist(), strict=True)
-            return {
-                key: EpisodeSlice(self._file, number, root, start, stop)
-                for number, (key, start, stop) in enumerate(runs)
-            }
-        rows_of_all = np.arange(count) if order is None else np.concatenate(order)
-        parts: dict[str, list[Array]] = {}
-        for key, start, stop in zip(labels, starts.tolist(), stops.tolist(), strict=True):
-            parts.setdefault(key, []).append(rows_of_all[start:stop])
         return {
-            key: EpisodeSlice(self._file, number, root, 0, sum(map(len, rows)), np.concatenate(rows))
-            for number, (key, rows) in enumerate(parts.items())
+            key: EpisodeSlice(self._file, number, root, start, stop, apart)
+            for number, (key, (start, stop, apart)) in enumerate(found.items())
         }
-
-
-def _labels(values: Array) -> list[str]:
-    """Return the keys of values in a column of episodes: whole numbers have no decimals."""
-    if values.dtype.kind == "f" and (values == np.rint(values)).all() and (np.abs(values) < _WHOLE).all():
-        values = values.astype(np.int64)
-    return [*map(str, values.tolist())]
 
 
 def _fixed_prefix(pattern: str) -> str:

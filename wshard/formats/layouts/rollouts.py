@@ -28,6 +28,7 @@ _STEPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _ENVIRONMENTS: Final = ("env_id", "env", "environment")
 _RATES: Final = ("rate", "fps", "tick_hz")
+_MAX_DEPTH: Final = 16
 _UNUSED: Final = ("info", "infos")  # a mapping a timestep, which gymnasium leaves to the environment
 
 
@@ -49,7 +50,8 @@ def episode_of(rollout: Mapping[str, Any], number: int) -> Episode:
     actions = dict(_arrays(given, _ACTIONS, "action", where))
     observations = dict(_arrays(given, _OBSERVATIONS, "observation", where))
     steps = {field: _take(given, names) for field, names in _STEPS.items()}
-    others = {name: np.asarray(value) for name, value in given.items() if isinstance(value, (np.ndarray, list, tuple))}
+    listed = {name: value for name, value in given.items() if isinstance(value, (np.ndarray, list, tuple))}
+    others = {name: array for name, value in listed.items() if (array := _array(value)) is not None}
     length = _length(actions, steps, observations, others, where)
     episode = Episode(
         id=str(given.pop("id", f"episode_{number}")),
@@ -66,7 +68,8 @@ def episode_of(rollout: Mapping[str, Any], number: int) -> Episode:
         episode.actions[name] = Channel.of(name, _rows(array, length, f"{where}: {name!r}"))
     for field, value in steps.items():
         if value is not None:
-            array = _rows(np.asarray(value).reshape(-1), length, f"{where}: {field}")
+            array = _numbers(value, field, where)
+            array = _rows(array.reshape(-1), length, f"{where}: {field}")
             setattr(episode, field, array if field == "rewards" else array != 0)
     episode.metadata = {"final_observation": final} if final else {}
     for name, value in given.items():
@@ -87,13 +90,27 @@ def _take(given: dict[str, Any], names: tuple[str, ...]) -> Any:
 def _arrays(given: dict[str, Any], names: tuple[str, ...], name: str, where: str) -> Iterator[tuple[str, Array]]:
     value = _take(given, names)
     for path, one in _flatten(value, ""):
-        array = np.asarray(one)
-        if array.dtype.kind not in "biuf" or not array.ndim:
-            raise EpisodeError(f"{where}: {path or name!r}: expected numbers [timesteps, ...], found {shown(one)}")
-        yield path or name, array
+        yield path or name, _numbers(one, path or name, where)
+
+
+def _numbers(value: Any, name: str, where: str) -> Array:
+    array = _array(value)
+    if array is None or array.dtype.kind not in "biuf" or not array.ndim:
+        raise EpisodeError(f"{where}: {name!r}: expected numbers [timesteps, ...], found {shown(value)}")
+    return array
+
+
+def _array(value: Any) -> Array | None:
+    """Return a value as an array, None for lists of different lengths and values that are no array."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        return None
 
 
 def _flatten(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if path.count("/") > _MAX_DEPTH:
+        raise EpisodeError(f"{path[:60]}: expected mappings in mappings at most {_MAX_DEPTH} deep, found more")
     if isinstance(value, Mapping):
         for name, one in value.items():
             yield from _flatten(one, f"{path}/{name}" if path else str(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -133,7 +134,12 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         if not files:
             expected = layout.files or " or ".join(f"*{suffix}" for suffix in SUFFIXES[layout.container])
             raise LayoutError(f"{place}: layout {layout.name!r}: expected files {expected}, found none")
-        names = {file.relative_to(place).removesuffix(file.suffix): file for file in files}
+        stems = Counter(file.relative_to(place).removesuffix(file.suffix) for file in files)
+        names: dict[str, Place] = {}
+        for file in files:
+            whole = file.relative_to(place)
+            stem = whole.removesuffix(file.suffix)
+            names[whole if stems[stem] > 1 else stem] = file
         for name in sort_naturally(names):
             yield name, names[name]
 

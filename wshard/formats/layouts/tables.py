@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.core.files.place import parse_json
 from wshard.core.plugins import import_library
-from wshard.errors import FormatError, LimitError
+from wshard.errors import ArrayKindError, FormatError, LimitError
 from wshard.formats.layouts.columns import BYTES, TEXTS, Flat, RowView, as_column, as_texts
+from wshard.formats.layouts.text_files import read_text_table
 from wshard.formats.lerobot.arrow_arrays import to_array
 from wshard.formats.lerobot.open_parquet import translate_errors
 
@@ -20,12 +23,14 @@ if TYPE_CHECKING:
     from wshard.core.types import Array
     from wshard.formats.layouts.columns import ArrayFile, RowArray
 
-_MAX_TEXT: Final = 1 << 30
-"""Bytes of a file that is read whole."""
+_MAX_READ: Final = 1 << 32
+"""Bytes of rows that are read at a time: a file of a few bytes can claim any number of equal ones."""
 
 _MAX_DEPTH: Final = 16
 _MAX_COLUMNS: Final = 4096
 _TEXT_TYPES: Final = ("string", "large_string", "string_view")
+_FIXED: Final = ("int", "uint", "float", "double", "halffloat", "bool", "timestamp", "date", "time", "duration")
+_translate_errors: Final = partial(translate_errors, kind="a table")
 
 
 def open_table(place: Place) -> ArrayFile:
@@ -61,7 +66,7 @@ class _Table(Flat):
         """Return what a row has in a column, a number, a text or a list of them, as an array; raises FormatError."""
         if not hasattr(self._types[path], "value_type") or hasattr(self._types[path], "index_type"):
             return as_column(np.asarray(self.column(path)[row]))
-        with translate_errors(self._where):
+        with _translate_errors(self._where):
             values, where = self._rows(path, row, row + 1)[0].values, f"{self._where}: column {path!r}: row {row}"
             if values is None:
                 raise FormatError(f"{where}: expected a list, found none")
@@ -79,11 +84,13 @@ class _Table(Flat):
         raise NotImplementedError
 
     def _view(self, name: str) -> RowArray:
-        with translate_errors(self._where):
+        with _translate_errors(self._where):
             dtype, shape, convert = self._kind_of(name)
 
         def read(start: int, stop: int) -> Array:
-            with translate_errors(self._where):
+            with _translate_errors(self._where):
+                if (stop - start) * math.prod(shape) * dtype.itemsize > _MAX_READ:
+                    raise LimitError(f"{self._where}: column {name!r}: expected at most {_MAX_READ} bytes of rows")
                 rows = self._rows(name, start, stop) if stop > start else None
                 return np.empty((0, *shape), dtype) if rows is None else convert(rows)
 
@@ -117,10 +124,15 @@ class _Table(Flat):
             return np.dtype(unit), (), lambda rows: _times(rows, unit, where)
         first = self._rows(name, 0, 1)[0].as_py() if self.count and hasattr(type_, "value_type") else None
         shape, leaf = _list_shape(first, type_)
-        dtype = np.dtype(leaf.to_pandas_dtype()) if not hasattr(leaf, "scale") else np.dtype(np.float64)
+        try:
+            dtype = np.dtype(leaf.to_pandas_dtype())
+        except NotImplementedError:
+            dtype = np.dtype(object)
+        is_decimal = hasattr(leaf, "scale") and not shape
+        dtype = np.dtype(np.float64) if is_decimal else dtype
         if dtype.kind not in "biuf":
-            raise FormatError(f"{where}: expected numbers, texts or images, found {type_}")
-        if shape or not self._has_gaps(name):
+            raise ArrayKindError(f"{where}: expected numbers, texts or images, found {type_}")
+        if shape or not (is_decimal or self._has_gaps(name)):
             return dtype, shape, lambda rows: to_array(rows, shape, where).astype(dtype, copy=False)
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
         return dtype, (), lambda rows: _with_gaps(rows).astype(dtype, copy=False)
@@ -179,15 +191,19 @@ class ArrowColumns(_Table):
     def __init__(self, place: Place) -> None:
         arrow = import_library("pyarrow", "parquet")
         self._stated = _stated_above(place) if place.suffix.lower() in (".csv", ".tsv") else {}
-        with translate_errors(str(place)):
+        with _translate_errors(str(place)):
             self._table = _read_arrow(arrow, place, skipped=int(bool(self._stated)))
             super().__init__(place, self._table.schema, self._table.num_rows)  # names may be no UTF-8
+        self._is_checked: set[str] = set()
 
     def attributes(self, group: str = "") -> Mapping[str, Any]:
         """Return what the line above the names of the columns states."""
         return {} if group else self._stated
 
     def _rows(self, name: str, start: int, stop: int) -> Any:
+        if name not in self._is_checked:  # offsets in a file that is mapped may point anywhere
+            self._table.column(name).validate(full=not str(self._types[name]).startswith(_FIXED))
+            self._is_checked.add(name)
         rows = self._table.column(name).slice(start, stop - start).combine_chunks()
         return rows.dictionary_decode() if hasattr(rows, "dictionary_decode") else rows
 
@@ -215,20 +231,4 @@ def _read_arrow(arrow: Any, place: Place, *, skipped: int) -> Any:
         except arrow.ArrowInvalid:
             opened.seek(0)
             return arrow.ipc.open_stream(opened).read_all()
-    size = place.status().size
-    if size > _MAX_TEXT:
-        raise LimitError(
-            f"{place}: expected a text table of at most {_MAX_TEXT} bytes, found {size}: save it as Parquet"
-        )
-    csv = import_library("pyarrow.csv", "parquet")
-    reading = csv.ReadOptions(skip_rows=skipped)
-    parsing = csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else _delimiter(place, skipped))
-    converting = csv.ConvertOptions(null_values=["", "NA", "N/A", "null", "None", "-"], strings_can_be_null=False)
-    return csv.read_csv(place.path_or_file(), reading, parsing, converting)
-
-
-def _delimiter(place: Place, line_number: int) -> str:
-    """Return what separates the columns of a .csv file: the most frequent of three in the line of their names."""
-    lines = place.read(0, 1 << 16).split(b"\n", line_number + 1)
-    line = lines[min(line_number, len(lines) - 1)].decode("utf-8", "replace")
-    return max(",;\t", key=line.count)
+    return read_text_table(place, skipped)

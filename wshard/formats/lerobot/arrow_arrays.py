@@ -33,7 +33,9 @@ def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
             offsets = plain_numbers(rows.offsets)
             lengths, first, last = np.diff(offsets), int(offsets[0]), int(offsets[-1])
         if (lengths != size).any():
-            raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found lists of {lengths[0]}")
+            raise FormatError(
+                f"{where}: expected {list(shape)} numbers in each row, found a list of {lengths[lengths != size][0]}"
+            )
         rows = rows.values.slice(first, last - first)
     values = plain_numbers(rows)
     if values.size != count * math.prod(shape):

@@ -29,19 +29,22 @@ def import_parquet() -> ModuleType:
 
 
 @contextlib.contextmanager
-def translate_errors(path: object) -> Iterator[None]:
-    """Translate errors of the library about data to FormatError; raise MissingFileError for a missing file."""
+def translate_errors(path: object, kind: str = "a Parquet file") -> Iterator[None]:
+    """Translate errors of the library about data to FormatError; raise MissingFileError for a missing file.
+
+    kind: what messages say was expected.
+    """
     import_parquet()
     from pyarrow import ArrowException  # noqa: PLC0415  (as the module above)
 
     try:
         yield
     except FileNotFoundError:
-        raise MissingFileError.at(path, f"{path}: expected a Parquet file, found none") from None
+        raise MissingFileError.at(path, f"{path}: expected {kind}, found none") from None
     except (ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        raise FormatError(f"{path}: expected a Parquet file: {str(error) or type(error).__name__}") from error
+        raise FormatError(f"{path}: expected {kind}: {str(error) or type(error).__name__}") from error
 
 
 def count_row_groups(place: Place) -> int:

@@ -69,9 +69,15 @@ def record(data: Any, folder: str | os.PathLike[str], options: TableOptions | No
 
 def _record_table(data: Any, spool: Path, folder: str | os.PathLike[str], options: TableOptions) -> Recording:
     arrow, parquet = import_library("pyarrow", "parquet"), import_library("pyarrow.parquet", "parquet")
-    table = data.to_arrow() if hasattr(data, "to_arrow") else arrow.table(data)
-    table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
-    parquet.write_table(table, spool / "table.parquet", row_group_size=_ROW_GROUP)
+    try:
+        table = data.to_arrow() if hasattr(data, "to_arrow") else arrow.table(data)
+        table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
+        parquet.write_table(table, spool / "table.parquet", row_group_size=_ROW_GROUP)
+    except (ValueError, TypeError, NotImplementedError) as error:  # of pyarrow about the data
+        reason = "; ".join(map(str, error.args))
+        raise EpisodeError(
+            f"table: expected columns of one kind, each of another name: {reason}: drop the column"
+        ) from None
     done = Recording()
     address = EpisodeAddress(str(spool / "table.parquet"), read_as=table_reference(options))
     done.add(convert_location(address, folder, target_format="wshard"))

@@ -1,15 +1,19 @@
-"""JSON documents as arrays: one in a file, or one in each line."""
+"""Text files, which are read whole: JSON documents, one in a file or one in each line, and tables, csv and tsv."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from wshard.core.files.place import parse_json
-from wshard.errors import FormatError, LimitError
+from wshard.core.messages import shown
+from wshard.core.plugins import import_library
+from wshard.errors import ArrayKindError, FormatError, LayoutError, LimitError
 from wshard.formats.layouts.columns import Flat, as_column, as_texts
 
 if TYPE_CHECKING:
@@ -18,8 +22,15 @@ if TYPE_CHECKING:
     from wshard.core.files.place import Place
     from wshard.formats.layouts.columns import RowArray
 
-_MAX_TEXT: Final = 1 << 30
-"""Bytes of a file that is read whole."""
+_MAX_JSON: Final = 1 << 28
+"""Bytes of a file of JSON, whose values take some times as many in memory."""
+
+_MAX_TABLE: Final = 1 << 30
+_HEAD: Final = 1 << 16  # bytes that show how a table is written
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
+_COMMA: Final = re.compile(rb"(?m)(?:^|[;\t])-?\d+,\d+(?=[;\t\r\n])")
+_POINT: Final = re.compile(rb"(?m)(?:^|[;\t])-?\d+\.\d+(?=[;\t\r\n])")
+_TEXT_TYPES: Final = ("string", "large_string")
 
 _MAX_DEPTH: Final = 16
 _MAX_ARRAYS: Final = 4096
@@ -68,10 +79,12 @@ class JsonArrays(Flat):
             return as_texts(["" if one is None else str(one) for one in value])
         try:
             array = np.array(_without_null(value))
-        except ValueError as error:
-            raise FormatError(f"{self._where}: {path!r}: expected rows of one shape: {error}") from None
+        except (ValueError, RecursionError, OverflowError):
+            raise ArrayKindError(
+                f"{self._where}: {path!r}: expected rows of one shape, found lists of others"
+            ) from None
         if array.dtype.kind not in "biuf":
-            raise FormatError(f"{self._where}: {path!r}: expected numbers or texts, found {json.dumps(value)[:60]}")
+            raise ArrayKindError(f"{self._where}: {path!r}: expected numbers or texts, found {json.dumps(value)[:60]}")
         return as_column(array)
 
 
@@ -84,13 +97,13 @@ def _joined(values: list[Any]) -> list[Any]:
 
 def _read(place: Place) -> Any:
     """Return the document of a file, or the list of those in its lines, whatever its suffix says."""
-    text = place.read(0, _MAX_TEXT + 1)
-    if len(text) > _MAX_TEXT:
-        raise LimitError(f"{place}: expected at most {_MAX_TEXT} bytes, found more: save it as Parquet")
+    text = place.read(0, _MAX_JSON + 1)
+    if len(text) > _MAX_JSON:
+        raise LimitError(f"{place}: expected at most {_MAX_JSON} bytes, found more: save it as Parquet")
     lines = [line for line in text.splitlines() if line.strip()]
     if place.suffix.lower() == ".json" and not (len(lines) > 1 and _is_document(lines[0])):
-        return parse_json(text, _MAX_TEXT, str(place))
-    return [parse_json(line, _MAX_TEXT, str(place)) for line in lines]
+        return parse_json(text, _MAX_JSON, str(place), unique=True)
+    return [parse_json(line, _MAX_JSON, str(place), unique=True) for line in lines]
 
 
 def _is_document(line: bytes) -> bool:
@@ -126,3 +139,70 @@ def _flatten(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
             yield from _flatten([(one or {}).get(name) for one in value], f"{prefix}{name}", depth + 1)
     elif not isinstance(value, list) or not value or any(one is not None for one in value):
         yield path, value  # without the members that all objects of a list lack
+
+
+def read_text_table(place: Place, skipped: int) -> Any:
+    """Return an Arrow table of a file, without the lines skipped at its begin; raises FormatError, LimitError."""
+    size = place.status().size
+    if size > _MAX_TABLE:
+        raise LimitError(
+            f"{place}: expected a text table of at most {_MAX_TABLE} bytes, found {size}: save it as Parquet"
+        )
+    head = place.read(0, _HEAD)
+    if head.startswith(_UTF16):
+        raise FormatError(f"{place}: expected a text table in UTF-8, found UTF-16: save it as CSV UTF-8")
+    csv = import_library("pyarrow.csv", "parquet")
+    reading = csv.ReadOptions(skip_rows=skipped)
+    delimiter = "\t" if place.suffix.lower() == ".tsv" else _delimiter(place, skipped)
+    parsing = csv.ParseOptions(delimiter=delimiter)
+    has_commas = delimiter != "," and _COMMA.search(head) is not None and _POINT.search(head) is None
+    converting = csv.ConvertOptions(
+        null_values=["", "NA", "N/A", "null", "None", "-"],
+        strings_can_be_null=False,
+        decimal_point="," if has_commas else ".",
+    )
+    table = csv.read_csv(place.path_or_file(), reading, parsing, converting)
+    _check_text(table, place)
+    return table
+
+
+def _check_text(table: Any, place: Place) -> None:
+    """Raise FormatError for a text table that would be read as another one than was meant."""
+    names = [name for name in table.column_names if name]
+    are_numbers = [_is_text_of_number(name) for name in names]
+    if (
+        names
+        and all(are_numbers)
+        and names not in ([*map(str, range(len(names)))], [*map(str, range(1, len(names) + 1))])
+    ):
+        raise LayoutError(f"{place}: expected names of columns in the first line, found numbers: add a line of names")
+    texts = [
+        table.column(name)
+        for name, type_ in zip(table.column_names, table.schema.types, strict=True)
+        if str(type_) in _TEXT_TYPES
+    ]
+    if texts and len(texts) == len(names) and table.num_rows > 1:
+        pairs = [(column[0].as_py(), column[1].as_py()) for column in texts]
+        if any(_is_text_of_number(below) and not _is_text_of_number(unit) for unit, below in pairs):
+            raise FormatError(
+                f"{place}: expected numbers below the names, found {shown(pairs[0][0])}: delete the line of units"
+            )
+    has_lines = any(
+        b"\n" in memoryview(part.buffers()[2] or b"").tobytes() for column in texts for part in column.chunks
+    )
+    if has_lines and place.read(0, _MAX_TABLE).count(b'"') % 2:
+        raise FormatError(f"{place}: expected a second quote for each, found a text that is never closed")
+
+
+def _is_text_of_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text.replace(",", ".")))
+    except ValueError:
+        return False
+
+
+def _delimiter(place: Place, line_number: int) -> str:
+    """Return what separates the columns of a .csv file: the most frequent of three in the line of their names."""
+    lines = place.read(0, _HEAD).split(b"\n", line_number + 1)
+    line = lines[min(line_number, len(lines) - 1)].decode("utf-8", "replace")
+    return max(",;\t", key=line.count)
