@@ -53,6 +53,8 @@ def read_layout(place: Place) -> EpisodeLayout:
         return parse_layout(text.decode(), str(place), file=place)
     except UnicodeDecodeError as error:
         raise LayoutError(f"{place}: expected a description in UTF-8: {error}") from None
+    except (RecursionError, OverflowError) as error:
+        raise LayoutError(f"{place}: expected a description of few levels and usual numbers: {error}") from None
 
 
 def parse_layout(text: str, where: str, *, file: Place | None = None) -> EpisodeLayout:

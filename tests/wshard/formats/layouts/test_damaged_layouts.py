@@ -17,7 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from wshard import open_episode
-from wshard.errors import FormatError, LimitError, WShardError
+from wshard.errors import FormatError, LayoutError, LimitError, WShardError
 from wshard.formats.layouts.named import layout_reference, table_reference
 from wshard.formats.layouts.options import TableOptions
 from wshard.formats.layouts.source import LayoutSource
@@ -247,3 +247,17 @@ def test_headers_that_claim_more_than_there_is_take_no_memory(tmp_path: Path, de
     (tmp_path / "set" / "q.npy").write_bytes(header.getvalue())
     with suppress(FormatError), LayoutSource(tmp_path / "set", _described(tmp_path, 'container = "npy"\n')) as source:
         assert "signal/q" not in source.load("").lanes()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 5000,
+        ".".join("a" * 5000) + " = 1",
+        f'container = "npz"\n[arrays]\nu = {{is = "action", missing = [{10**400}]}}',
+        "name = '" + "a" * (1 << 20) + "'",
+    ],
+)
+def test_descriptions_of_any_size_and_depth_are_refused_by_name(tmp_path: Path, text: str) -> None:
+    with pytest.raises(LayoutError, match=r"own\.toml: expected a description"):
+        _described(tmp_path, text)
