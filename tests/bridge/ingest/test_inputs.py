@@ -78,6 +78,17 @@ def test_rollouts_stream_and_a_broken_one_stops_no_other(lab: wshard.Archive) ->
     assert episode.metadata["final_observation"]["arm/q"] == [8, 8]
 
 
+def test_rollouts_before_an_error_of_the_iterator_are_recorded(lab: wshard.Archive, tmp_path: Path) -> None:
+    def rollouts() -> Iterator[Any]:
+        for number in range(3):
+            yield {"obs": np.zeros((5, 2)), "actions": np.zeros((5, 1)), "id": f"r{number}"}
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.ingest(rollouts(), into=tmp_path / "data")
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["r0.wshard", "r1.wshard", "r2.wshard"]
+
+
 def test_one_rollout_and_another_folder(lab: wshard.Archive, tmp_path: Path) -> None:
     one = {"id": "first", "obs": np.arange(6.0)[:, None], "act": np.zeros((5, 1)), "done": np.arange(5) == 4, "fps": 25}
     assert lab.ingest(one, into=tmp_path / "recorded").new == 1

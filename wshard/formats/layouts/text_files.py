@@ -33,6 +33,7 @@ _POINT: Final = re.compile(rb"(?m)(?:^|[;\t])-?\d+\.\d+(?=[;\t\r\n])")
 _TEXT_TYPES: Final = ("string", "large_string")
 
 _MAX_DEPTH: Final = 16
+_MAX_CELLS: Final = 1 << 25
 _MAX_ARRAYS: Final = 4096
 
 
@@ -135,6 +136,10 @@ def _flatten(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
             yield from _flatten(member, f"{prefix}{name}", depth + 1)
     elif _are_objects(value):
         names: Mapping[str, None] = dict.fromkeys(name for one in value for name in one or ())
+        if len(value) * len(names) > _MAX_CELLS:
+            raise LimitError(
+                f"{path}: expected at most {_MAX_CELLS} values, found {len(value)} rows of {len(names)} members"
+            )
         for name in names:
             yield from _flatten([(one or {}).get(name) for one in value], f"{prefix}{name}", depth + 1)
     elif not isinstance(value, list) or not value or any(one is not None for one in value):

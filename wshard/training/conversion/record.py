@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,11 +21,10 @@ from wshard.training.conversion.location import convert_location
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
 
     from wshard.training.conversion.location import ConversionReport
 
-_AT_ONCE: Final = 64  # rollouts
+_AT_ONCE: Final = 64  # rollouts that are moved to the folder at once
 _ROW_GROUP: Final = 1 << 16
 
 
@@ -87,25 +86,28 @@ def _record_table(data: Any, spool: Path, folder: str | os.PathLike[str], option
 def _record_rollouts(data: Any, spool: Path, folder: str | os.PathLike[str]) -> Recording:
     if not isinstance(data, Iterable) or isinstance(data, (str, bytes)):
         raise EpisodeError(f"expected a table, a mapping of arrays, or an iterable of these, found {shown(data)}")
-    done = Recording()
-    numbered = enumerate(data)
-    while batch := [*islice(numbered, _AT_ONCE)]:
-        saved = [*_save(batch, spool, done)]
-        if saved:
-            done.add(convert_location(saved, folder, target_format="wshard"))
-        for path in saved:
-            path.unlink()
+    done, saved = Recording(), list[Path]()
+    try:
+        for number, rollout in enumerate(data):
+            try:
+                save_wshard(episode_of(rollout, number), spool / f"{number}.wshard")
+            except WShardError as error:
+                done.failed[f"rollout {number}"] = error
+            else:
+                saved.append(spool / f"{number}.wshard")
+            if len(saved) == _AT_ONCE:
+                _move(saved, folder, done)
+    finally:  # also where the iterator ends with an error, or the user with Ctrl-C
+        _move(saved, folder, done)
     return done
 
 
-def _save(rollouts: Iterable[tuple[int, Any]], spool: Path, done: Recording) -> Iterator[Path]:
-    for number, rollout in rollouts:
-        try:
-            path = spool / f"{number}.wshard"
-            save_wshard(episode_of(rollout, number), path)
-            yield path
-        except WShardError as error:
-            done.failed[f"rollout {number}"] = error
+def _move(saved: list[Path], folder: str | os.PathLike[str], done: Recording) -> None:
+    """Move complete episode files to the folder."""
+    if saved:
+        done.add(convert_location(saved, folder, target_format="wshard"))
+    while saved:
+        saved.pop().unlink()
 
 
 def first_of(data: Iterable[Any]) -> tuple[Any, Iterable[Any]]:

@@ -261,3 +261,10 @@ def test_headers_that_claim_more_than_there_is_take_no_memory(tmp_path: Path, de
 def test_descriptions_of_any_size_and_depth_are_refused_by_name(tmp_path: Path, text: str) -> None:
     with pytest.raises(LayoutError, match=r"own\.toml: expected a description"):
         _described(tmp_path, text)
+
+
+def test_lines_of_other_members_each_are_refused_at_once(tmp_path: Path) -> None:
+    lines = (json.dumps({f"member {number}": 1}) for number in range(8000))
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    with pytest.raises(LimitError, match="found 8000 rows of 8000 members: save it as Parquet"):
+        open_episode(tmp_path / "a.jsonl", format_name="layout:table?time=t")
