@@ -137,8 +137,9 @@ def _flatten(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     elif _are_objects(value):
         names: Mapping[str, None] = dict.fromkeys(name for one in value for name in one or ())
         if len(value) * len(names) > _MAX_CELLS:
+            found = f"{len(value)} rows of {len(names)} members"
             raise LimitError(
-                f"{path}: expected at most {_MAX_CELLS} values, found {len(value)} rows of {len(names)} members"
+                f"{path or 'rows'}: expected at most {_MAX_CELLS} values, found {found}: save it as Parquet"
             )
         for name in names:
             yield from _flatten([(one or {}).get(name) for one in value], f"{prefix}{name}", depth + 1)
