@@ -94,6 +94,11 @@ def _overview(lab: Archive) -> None:
     print_table(("env", ">episodes", ">timesteps", ">mean reward", ">success"), rows)
 
 
+def _show(lab: Archive, hits: Hits, *, with_span: bool = False) -> None:
+    """Print hits by their short names."""
+    print_hits(hits, lab.catalog.query.short_names(hits), with_span=with_span)
+
+
 def _search(lab: Archive, episodes: Path, jobs: Sequence[Job]) -> Hits:
     """Search four times; returns the hits of the first search, which begin with the query itself."""
     arm_jobs = [job for job in jobs if job.suite == METAWORLD]
@@ -102,16 +107,16 @@ def _search(lab: Archive, episodes: Path, jobs: Sequence[Job]) -> Hits:
     camera_job = next(job for job in jobs if job.suite != METAWORLD)
     say(f"\n== Search: episodes like {query_job.episode_id}, anywhere")
     hits = lab.search(query, 8)
-    print_hits(hits)
+    _show(lab, hits)
     say(f"\n== The same under filters: env {query_job.task}, length >= 50, total reward >= 425")
-    print_hits(lab.search(query, 5, env_id=query_job.task, min_length=50, reward_range=(425, None)))
+    _show(lab, lab.search(query, 5, env_id=query_job.task, min_length=50, reward_range=(425, None)))
     say(f"\n== Search with an array [T, D] from another environment: {camera_job.episode_id}")
     states = load_wshard(episodes / camera_job.file, channels=["state"])["state"]
-    print_hits(lab.search(states, 5))
+    _show(lab, lab.search(states, 5))
     start, stop = 20, min(60, query.length)
     say(f"\n== Moments like timesteps {start} to {stop} of {query_job.episode_id}, in other episodes")
     moment = (episodes / query_job.file, start, stop)
-    print_hits(lab.moments(moment, 5, exclude_self=True), with_span=True)
+    _show(lab, lab.moments(moment, 5, exclude_self=True), with_span=True)
     return hits
 
 

@@ -207,9 +207,9 @@ class _Search:
 
     def add_key(self, path: str, key: str) -> None:
         """Add one episode of a location; raises EntryNotFoundError for a file of this project, which has no keys."""
+        if os.path.isdir(path):  # noqa: PTH112  (Path.is_dir can raise)
+            known_format(None, parse_read_as(self.read_as)[0] or detect_format(path), path)  # else names what is inside
         if not self.add_file(path):
-            if os.path.isdir(path):  # noqa: PTH112  (Path.is_dir can raise)
-                known_format(None, "", path)  # raises an error with the locations inside
             raise EntryNotFoundError(f"{path}: no episode {key!r}: files of this project are one episode without a key")
         self.keys.setdefault(path, set()).add(key)
 
@@ -246,7 +246,7 @@ class _Search:
         opened = attempt(lambda: open_file(path).close(), EpisodeAddress(path))
         if isinstance(opened, Failure) and isinstance(opened.cause, FormatError):
             self.unreadable.append(opened)
-        elif path.lower().endswith(SUFFIXES["json"]):  # most are settings
+        elif path.lower().endswith((*SUFFIXES["json"], *SUFFIXES["video"])):  # most belong to others
             self._skip(path)
         else:
             self.unread.append(path)

@@ -16,6 +16,7 @@ from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import shown
 from wshard.errors import FormatError, QueryError
 from wshard.formats.base import OWN_DATA
+from wshard.formats.detect import detect_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -142,6 +143,8 @@ def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
     except FormatError as error:
         if is_episode(os.path.basename(path)):  # noqa: PTH119  (Path takes an empty text for the current folder)
             raise
+        if os.path.isdir(path) and not (address.read_as or detect_format(path)):  # noqa: PTH112  (as above)
+            raise QueryError(f"query: expected the path of an episode file, found a folder at {path!r}") from None
         raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
     except (FileNotFoundError, IsADirectoryError):
         if not os.path.isdir(path):  # noqa: PTH112  (Path takes an empty text for the current folder)

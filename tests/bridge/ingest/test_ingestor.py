@@ -551,10 +551,12 @@ def test_invalid_episode_in_a_folder_is_reported_by_suffix(tmp_path):
         (folder / name).write_bytes(b"")
     with TrajectoryIngestor(folder / "archive") as ingestor:  # its own files are nobody's data
         report = ingestor.ingest(folder, windows="whole")
-        assert dict(report.skipped) == {".hdf5": 2, "": 1, ".mp4": 1}
+        assert dict(report.skipped) == {"": 1, ".mp4": 1}
+        assert [path.removeprefix(f"{folder}/") for path in report.unread] == ["a.HDF5", "raw/b.hdf5"]
         assert report.ok
         assert ingestor.ingest(folder, windows="whole").skipped == report.skipped
     arguments = ["ingest", str(folder), "--archive", str(folder / "archive")]
     output = CliRunner().invoke(app, arguments)
-    assert "skipped: 2 .hdf5, 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in output.stderr
-    assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".hdf5"] == 2
+    assert "not read: 2 files of no known layout: " in output.stderr
+    assert "skipped: 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in output.stderr
+    assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".mp4"] == 1

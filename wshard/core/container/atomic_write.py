@@ -79,7 +79,7 @@ def publish(path: str | os.PathLike[str], *, unused: bool = False) -> Iterator[I
             yield file
             file.flush()
             os.fsync(file.fileno())
-        (_put_new if unused else os.replace)(temporary, final)
+        (_put_new if unused else Path.replace)(temporary, final)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         name_place(error, final)

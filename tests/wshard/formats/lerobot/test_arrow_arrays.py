@@ -46,7 +46,7 @@ def test_rows_of_other_lengths_and_nothing_instead_of_numbers_are_refused():
     for column in ([[1.0, 2.0], [3.0]], [[1.0, 2.0, 3.0]], [[1.0, 2.0], None], [[1.0, None]]):
         with pytest.raises(FormatError, match="expected"):
             to_array(pa.array(column, pa.list_(pa.float64())), (2,), "w")
-    with pytest.raises(FormatError, match="lists of 3"):
+    with pytest.raises(FormatError, match="a list of 3"):
         to_array(pa.array([[1.0, 2.0, 3.0]], LISTS[0]), (2,), "w")
 
 
