@@ -176,6 +176,7 @@ def _channel(rng: np.random.Generator, length: int, pick: int) -> Channel:
     if pick % 2:
         names = tuple(f"joint {number}" for number in range(sum(full[-1:])))
         described = {"semantics": "joint angles", "content_type": "image/png", "unit": "rad", "names": names}
+        described["kinds"] = ("4:quaternion", "1:angle")[: pick % 3]
     return Channel("", kinds[kind], list(full[1:]), data, modality=modality, sampling_rate_hz=rate, **described)
 
 

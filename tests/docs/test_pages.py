@@ -77,14 +77,16 @@ def test_the_examples_about_the_catalog_run_in_order(place, tmp_path, monkeypatc
 
 def test_an_episode_is_recorded_and_clips_of_a_collection_are_read_as_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    *_, record, train = [text for kind, text in blocks("docs/episodes.md") if kind == "python"]
+    *_, record, kinds, train = [text for kind, text in blocks("docs/episodes.md") if kind == "python"]
+    names: dict[str, Any] = {"np": np, "Channel": Channel, "Episode": Episode, "save_wshard": save_wshard}
+    exec(compile(kinds, "episodes.md", "exec"), names)  # noqa: S102  (it is our own page)
     robot = [(np.full(3, step), np.full(2, -step), 0.5, step == 39) for step in range(40)]
     exec(compile(record, "episodes.md", "exec"), {"robot": robot})  # noqa: S102  (it is our own page)
     with TrajectoryIngestor("my-archive") as ingestor:
         ingestor.ingest(["a.wshard"])
     with Catalog.open("my-archive/catalog.db") as catalog:
         catalog.collections.save_snapshot("parts/train", 'success:true meta.robot.name:arm-3 "red cube"')
-    names: dict[str, Any] = {}
+    names = {}
     exec(compile(train, "episodes.md", "exec"), names)  # noqa: S102  (it is our own page)
     clips = names["clips"]
     assert len(clips) == 4

@@ -89,13 +89,13 @@ def inspect_episodes(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool
 
 
 def _report(span: EpisodeSpan) -> dict[str, Any]:
-    from wshard.core.repair.inspect import describe_episode
+    from wshard.core.repair.describe import describe_episode
     from wshard.training.conversion.jobs import open_for_conversion
 
     address = span.address
     with open_for_conversion(address) as source, source.open(address.key) as episode:
         start, stop = resolve_steps(span, episode.length)
-        blocks = [_describe_lane(episode, name, stop - start) for name in episode.lanes() if episode.has(name)]
+        blocks = [_describe_lane(episode, name, start, stop) for name in episode.lanes() if episode.has(name)]
         return {
             "path": str(address),
             "format": _format_of(address),
@@ -106,12 +106,13 @@ def _report(span: EpisodeSpan) -> dict[str, Any]:
         }
 
 
-def _describe_lane(episode: EpisodeReader, name: str, steps: int) -> dict[str, Any]:
-    from wshard.core.repair.inspect import describe_channels
+def _describe_lane(episode: EpisodeReader, name: str, start: int, stop: int) -> dict[str, Any]:
+    from wshard.core.repair.describe import describe_channels
 
     lane, stored = episode.lanes()[name], episode.stored(name)
-    description = {"block": name, "dtype": lane.dtype.value, "shape": [steps, *lane.shape], "codec": stored.codec}
-    return description | {"size": stored.bytes, "stored": stored.stored, "crc": ""} | describe_channels(lane)
+    description: dict[str, Any] = {"block": name, "dtype": lane.dtype.value, "shape": [stop - start, *lane.shape]}
+    description |= {"codec": stored.codec, "size": stored.bytes, "stored": stored.stored, "crc": ""}
+    return description | describe_channels(episode, name, start, stop)
 
 
 def _format_of(address: EpisodeAddress) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -11,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from wshard.cli.common import printable
-from wshard.core.channel_names import describe_names
+from wshard.core.channel_names import describe_names, shorten_names
 from wshard.core.messages import plural
 from wshard.core.repair.inspect import tree
+
+_WIDTH: Final = 60  # of the kinds of a lane
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -49,6 +51,9 @@ def _print_blocks(blocks: list[dict[str, Any]]) -> None:
     named = any("names" in block or "unit" in block for block in blocks)
     if named:
         table.add_column("channels")
+    has_kinds = any(_shown_kinds(block) for block in blocks)
+    if has_kinds:
+        table.add_column("kinds")
     for depth, label, number in tree(block["block"] for block in blocks):
         name = Text("  " * depth + printable(label))
         if number is None:
@@ -60,8 +65,17 @@ def _print_blocks(blocks: list[dict[str, Any]]) -> None:
         ratio = f"{stored / block['size']:.0%}" if block["size"] and stored is not None else ""
         state = Text(block["crc"], style="bold red" if block["crc"] == "BAD" else "")
         cells = (block["dtype"] or "", shape, block["codec"], str(block["size"]), "" if stored is None else str(stored))
-        channels = describe_names(block.get("names", ()), block.get("unit", ""))
-        table.add_row(name, *map(Text, (*cells, ratio)), state, *([Text(printable(channels))] if named else []))
+        further = [printable(describe_names(block.get("names", ()), block.get("unit", "")))] if named else []
+        further += [_shown_kinds(block)] if has_kinds else []
+        table.add_row(name, *map(Text, (*cells, ratio)), state, *(map(Text, further)))
     console = Console(highlight=False)
     # A pipe has no width; cutting names there would lose them.
     console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)
+
+
+def _shown_kinds(block: dict[str, Any]) -> str:
+    """Return the kinds of the channels of a lane in a line, "" where all are numbers and nothing says so."""
+    kinds: list[str] = block.get("kinds", [])
+    if not block.get("kinds_declared") and all(kind.endswith(":number") for kind in kinds):
+        return ""
+    return f"{shorten_names(kinds, _WIDTH)}{' (declared)' if block.get('kinds_declared') else ''}"

@@ -38,11 +38,11 @@ def stated_names(value: Any) -> tuple[str, ...]:
     return tuple(value) if is_list else ()
 
 
-def checked_names(names: Iterable[str], where: str) -> tuple[str, ...]:
-    """Return the names that a program gives; raises EpisodeError for anything but several texts."""
+def checked_names(names: Iterable[str], where: str, key: str = "names") -> tuple[str, ...]:
+    """Return the texts that a program gives as `key`; raises EpisodeError for anything but several texts."""
     listed = () if isinstance(names, str) else tuple(names)
     if isinstance(names, str) or not all(isinstance(name, str) for name in listed):
-        raise EpisodeError(f"{where}: names: expected several texts, found {names!r}")
+        raise EpisodeError(f"{where}: {key}: expected several texts, found {names!r}")
     return listed
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wshard.core.arguments import array_of, check_chunk, integer
 from wshard.core.array_fields import DType, EqualByValue, StepField, check_declared
 from wshard.core.array_fields import Residual as Residual
+from wshard.core.channel_kinds import checked_kinds
 from wshard.core.channel_names import checked_names
 from wshard.core.media.frames import EncodedFrames, LaneData
 from wshard.core.media.video_frames import are_same_frames
@@ -82,6 +83,7 @@ class Channel(EqualByValue):
         encoded: Camera frames as JPEG, PNG or MP4, saved unchanged; `data` decodes them once, and setting it ends them.
         names: The names of the components of a timestep along its last axis, such as joints, or none.
         unit: The unit of the values, free text such as "rad".
+        kinds: What the channels are, such as ("3:number", "4:quaternion"), or none: then their values tell.
 
     Examples:
         >>> Channel.of("state", np.zeros((20, 3), np.float32)).shape
@@ -99,6 +101,7 @@ class Channel(EqualByValue):
     encoded: EncodedFrames | None = field(default=None, compare=False)
     names: tuple[str, ...] = ()
     unit: str = ""
+    kinds: tuple[str, ...] = ()
 
     __repr__ = describe_channel
 
@@ -109,7 +112,8 @@ class Channel(EqualByValue):
             self.encoded = None  # replace(channel, data=...)
         if self.encoded is None and type(given) is not np.ndarray:
             self.data = array_of(given, f"channel {self.name!r}")
-        self.shape, self.names = [int(size) for size in self.shape], checked_names(self.names, f"channel {self.name!r}")
+        where, self.shape = f"channel {self.name!r}", [int(size) for size in self.shape]
+        self.names, self.kinds = checked_names(self.names, where), checked_kinds(self.kinds, where)
         self.dtype = DType.parse(self.dtype)
 
     @staticmethod

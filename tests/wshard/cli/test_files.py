@@ -118,6 +118,7 @@ def test_inspect_as_json_reports_the_same_and_more(episode):
         "crc": "ok",
         "dtype": "f32",
         "shape": [20, 4],
+        "kinds": ["4:number"],
     }
     with open_wshard(episode) as file:
         assert report["digest"] == file.digest()

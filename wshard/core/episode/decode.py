@@ -198,4 +198,5 @@ def _channel(name: str, lane: Declaration, data: LaneValues) -> Channel:
         content_type=lane.content_type,
         names=lane.names,
         unit=lane.unit,
+        kinds=lane.kinds,
     )

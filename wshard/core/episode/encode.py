@@ -9,6 +9,7 @@ import numpy as np
 
 from wshard.core.arguments import array_of
 from wshard.core.array_fields import DType
+from wshard.core.channel_kinds import checked_kinds
 from wshard.core.channel_names import checked_names
 from wshard.core.episode.encoded_lane import pack_frames
 from wshard.core.episode.lanes import (
@@ -85,6 +86,7 @@ def _declare(block: str, channel: Channel) -> Declaration:
         semantics=channel.semantics,
         names=checked_names(channel.names, block),
         unit=channel.unit,
+        kinds=checked_kinds(channel.kinds, block),
     )
 
 

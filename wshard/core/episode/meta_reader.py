@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wshard.core.array_fields import DType
+from wshard.core.channel_kinds import stated_kinds
 from wshard.core.channel_names import stated_names
 from wshard.core.container.layout import MAX_META_SIZE
 from wshard.core.episode.frame_rows import read_encoding
@@ -43,7 +44,8 @@ class Declaration:
     """One lane in meta/channels; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all.
 
     encoding: "jpeg", "png" or "mp4" for camera frames; dtype and shape are those of decoded frames. first_frame: for a
-    video, the number of the frame at timestep 0. names: of the components of a timestep along its last axis.
+    video, the number of the frame at timestep 0. names: of the components of a timestep along its last axis. kinds: of
+    the channels, such as ("3:number", "4:quaternion").
     """
 
     block: str
@@ -58,6 +60,7 @@ class Declaration:
     first_frame: int = 0
     names: tuple[str, ...] = ()
     unit: str = ""
+    kinds: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -265,6 +268,7 @@ def _declaration(kind: str, row: object, where: str) -> Declaration:
         frame_steps=max(row["frame_steps"], 0) if type(row.get("frame_steps")) is int else 0,
         names=stated_names(row.get("names")),
         unit=row["unit"] if isinstance(row.get("unit"), str) else "",
+        kinds=stated_kinds(row.get("kinds")),
     )
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from wshard.core.types import Episode
 
 
+_OPTIONAL = ("sampling_rate_hz", "content_type", "semantics", "frame_steps", "first_frame", "names", "unit", "kinds")
+
+
 def write_description(description: Description) -> dict[str, bytes]:
     """Return the three meta blocks as deterministic JSON.
 
@@ -99,8 +102,7 @@ def _channels_json(description: Description) -> dict[str, Any]:
             row |= {"frame_dtype": declaration.dtype.value, "frame_shape": list(declaration.shape)}
         if declaration.modality is not None:
             row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
-        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps", "first_frame", "names", "unit")
-        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0, ())}
+        row |= {name: value for name in _OPTIONAL if (value := getattr(declaration, name)) not in (None, "", 0, ())}
         if declaration.block.startswith(("signal/", "action/")):
             channels.append({"id": declaration.id, **row, "signal_block": declaration.block})
         else:

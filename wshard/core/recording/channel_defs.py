@@ -13,6 +13,7 @@ import numpy as np
 
 from wshard.core.arguments import array_of
 from wshard.core.array_fields import DType
+from wshard.core.channel_kinds import checked_kinds
 from wshard.core.channel_names import checked_names
 from wshard.core.container.codec_plan import CodecPlan, frames_by_block
 from wshard.core.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
@@ -32,7 +33,9 @@ ACTION_IDS: Final = ("action", "actions", "act", "ctrl", "control")
 """Ids that mean an action if nothing else determines it."""
 
 _PREFIXES: Final = ("signal", "action")
-_OPTIONS: Final = ("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type", "names", "unit")
+_OPTIONS: Final = (
+    *("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type", "names", "unit", "kinds"),
+)
 _KEYS: Final = ("id", "name", "dtype", "shape", "signal_block", "modality", *_OPTIONS)
 
 
@@ -53,6 +56,7 @@ class ChannelDef:
         prefix: "signal" for an observation, "action" for an action, "" if timesteps decide.
         names: The names of the components of a timestep along its last axis, such as joints.
         unit: The unit of the values, free text.
+        kinds: What the channels are, such as ("3:number", "4:quaternion").
 
     Examples:
         >>> ChannelDef("state", DType.FLOAT32, [3]).shape
@@ -71,6 +75,7 @@ class ChannelDef:
     prefix: str = ""
     names: Sequence[str] = ()
     unit: str = ""
+    kinds: Sequence[str] = ()
 
     @staticmethod
     def of(channel: ChannelDef | Mapping[str, Any]) -> ChannelDef:
@@ -119,6 +124,7 @@ class ChannelDef:
             self.semantics,
             names=checked_names(self.names, f"channel {self.name!r}"),
             unit=self.unit,
+            kinds=checked_kinds(self.kinds, f"channel {self.name!r}"),
         )
         check_described(lane)
         return lane

@@ -7,7 +7,6 @@ import json
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.core.channel_names import component_names
 from wshard.core.chunks.manifest import MANIFEST_BLOCK
 from wshard.core.chunks.reader import ChunkedEpisodeReader
 from wshard.core.container.block import codec_name
@@ -28,6 +27,7 @@ from wshard.core.container.manifest import open_manifest
 from wshard.core.container.reader import ShardReader
 from wshard.core.episode.file import EpisodeFile
 from wshard.core.repair.damaged_index import restore_index
+from wshard.core.repair.describe import describe_channels, describe_episode
 from wshard.core.repair.repair import examine
 from wshard.core.repair.salvage import has_no_checksum
 from wshard.errors import FormatError, FormatWarning
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.core.container.layout import IndexEntry
-    from wshard.core.episode.meta_reader import Declaration
-    from wshard.core.episode.protocol import EpisodeReader
 
 HEADER: Final = "header"
 META: Final = "meta"
@@ -59,7 +57,7 @@ def inspect_file(path: Path) -> dict[str, Any]:
             lane = lanes.get(entry.name)
             shape = [episode.length, *lane.shape] if episode and lane else None
             report = _block_report(reader, number, entry) | {"dtype": lane and lane.dtype.value, "shape": shape}
-            report |= describe_channels(lane) if lane else {}
+            report |= describe_channels(episode, entry.name, 0, episode.length) if episode and lane else {}
             blocks.append(report | {"codec": lane.encoding} if lane and lane.encoding else report)
         return {
             "path": str(path),
@@ -93,27 +91,6 @@ def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[s
         "stored": entry.disk_size,
         "crc": state,
     }
-
-
-def describe_episode(episode: EpisodeReader) -> dict[str, Any]:
-    """Return what an episode of any format states, as plain JSON values."""
-    timebase = episode.timebase
-    return {
-        "episode_id": episode.id,
-        "env_id": episode.env_id,
-        "length": episode.length,
-        "tick_hz": timebase.tick_hz,
-        "assumed_rate": timebase.assumed,
-        "timebase": timebase.type.value,
-        "epoch_ns": timebase.epoch_ns,
-        "metadata": dict(episode.metadata),
-    }
-
-
-def describe_channels(lane: Declaration) -> dict[str, Any]:
-    """Return names and unit of the channels of a lane, where it states them."""
-    stated = {"names": list(component_names(lane)), "unit": lane.unit}
-    return {name: value for name, value in stated.items() if value}
 
 
 def _episode_report(episode: EpisodeFile) -> dict[str, Any]:

@@ -124,11 +124,11 @@ class ArrayRule:
 
     role: one of ROLES. name: that of the lane, which takes the place of the path; a "*" in it, and in names, stands for
     what the last "*" of the path does. unit: free text, of times one of UNITS. names: of the channels, or the path of
-    the attribute or array that has them. missing: numbers that stand for no value, read as NaN. axis: that of the
-    timesteps, 0 or 1. first: the row of the first timestep. extra: rows more than timesteps that each episode has.
-    files: the texts are paths of image files, relative to the folder of the episode's file. equals: the number that
-    sets a flag; by default any but 0. once: found to be a value of an episode or of all, whatever its size; no
-    description says so.
+    the attribute or array that has them. kinds: of the channels, as in a Channel. missing: numbers that stand for no
+    value, read as NaN. axis: that of the timesteps, 0 or 1. first: the row of the first timestep. extra: rows more than
+    timesteps that each episode has. files: the texts are paths of image files, relative to the folder of the episode's
+    file. equals: the number that sets a flag; by default any but 0. once: found to be a value of an episode or of all,
+    whatever its size; no description says so.
     """
 
     pattern: str
@@ -136,6 +136,7 @@ class ArrayRule:
     name: str = ""
     unit: str = ""
     names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
     missing: tuple[float, ...] = ()
     first: int = 0
     extra: int = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from wshard.core.channel_kinds import checked_kinds
 from wshard.core.messages import shown
-from wshard.errors import LayoutError
+from wshard.errors import EpisodeError, LayoutError
 from wshard.formats.layouts.layout import (
     CONTAINERS,
     NAMED,
@@ -38,7 +39,7 @@ _EPISODES: Final = frozenset({"by", "array", "arrays", "group", "steps", "axis",
 _RING: Final = frozenset({"last", "filled", "parts"})
 _MATCH: Final = frozenset({"arrays", "without", "suffixes"})
 _DETAILS: Final = frozenset({"file", "row"})
-_ARRAY: Final = frozenset({"is", "unit", "names", "missing", "first", "extra", "axis", "files", "equals"})
+_ARRAY: Final = frozenset({"is", "unit", "names", "kinds", "missing", "first", "extra", "axis", "files", "equals"})
 _ALIGNMENTS: Final = {"next": False, "previous": True}
 
 _Value = TypeVar("_Value")
@@ -236,6 +237,7 @@ def _rule(path: str, value: Any, where: str) -> ArrayRule:
         name,
         unit=unit,
         names=table.texts("names"),
+        kinds=_kinds(table.texts("kinds"), at),
         missing=tuple(map(float, missing)),
         first=table.get("first", int, 0),
         extra=table.get("extra", int, 0),
@@ -243,6 +245,13 @@ def _rule(path: str, value: Any, where: str) -> ArrayRule:
         files=table.get("files", bool, False),
         equals=equals,
     )
+
+
+def _kinds(texts: tuple[str, ...], where: str) -> tuple[str, ...]:
+    try:
+        return checked_kinds(texts, where)
+    except EpisodeError as error:
+        raise LayoutError(str(error)) from None
 
 
 def _rate(value: Any, where: str) -> float | str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from wshard.core.channel_kinds import declared_kinds
 from wshard.core.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.core.episode.meta_reader import stated_clock, usable_rate
 from wshard.core.episode.natural_order import sort_naturally
@@ -201,17 +202,18 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         return key if by == rules.GROUP else f"episode_{key}"
 
     def _add_lane(self, table: LaneTable, path: str, rule: ArrayRule, column: RowArray, names: tuple[str, ...]) -> None:
-        name = rule.name or path
-        block = _BLOCKS.get(rule.role) or f"{'action' if rule.role == ACTION else 'signal'}/{name}"
+        block = _BLOCKS.get(rule.role) or f"{'action' if rule.role == ACTION else 'signal'}/{rule.name or path}"
         first = rule.first + self._shift(rule)
         rows = None if rule.role == rules.OBSERVATION and not first else table.length
         if rule.role == rules.SUCCESS:
             block = "signal/success"
             table.metadata["success"] = bool(np.any(np.asarray(column[:]) != 0))
         table.add(block, path, column, rows=rows, first=first)
-        if block in table.lanes and (names or rule.unit):
+        if block in table.lanes and (names or rule.unit or rule.kinds):
             unit = "" if rule.role == rules.TIME else rule.unit
-            table.lanes[block] = replace(table.lanes[block], names=names, unit=unit)
+            lane = table.lanes[block] = replace(table.lanes[block], names=names, unit=unit, kinds=rule.kinds)
+            if rule.kinds and not declared_kinds(lane):
+                raise LayoutError(f"{table.where}: {path!r}: kinds: expected one for each channel, found {rule.kinds}")
 
     def _shift(self, rule: ArrayRule) -> int:
         """Return how many rows after the observation of a timestep what follows it is stored."""
