@@ -95,7 +95,7 @@ class RacingContract:
                     sink.write(self.make(number))
                     with contextlib.suppress(threading.BrokenBarrierError):
                         written.wait()
-            except (WShardError, FileExistsError):
+            except (WShardError, FileExistsError, threading.BrokenBarrierError):  # broken: the other's error is raised
                 return False
             except BaseException:
                 opened.abort()
