@@ -110,6 +110,11 @@ def test_data_that_are_neither_are_refused(lab: wshard.Archive, tmp_path: Path) 
         lab.ingest(_frame(), epsiode="run")
 
 
+def test_the_only_column_of_a_lane_names_its_channel(lab: wshard.Archive) -> None:
+    lab.ingest(_frame(), episode="run", time="t", actions="u0")
+    assert lab.episode("episode_a").load().actions["actions"].names == ("u0",)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_columns_of_a_table_are_said_on_the_command_line(tmp_path: Path, suffix: str) -> None:
     frame, path, archive = _frame(), tmp_path / f"x.{suffix}", str(tmp_path / "lab")
