@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bridge.episodes.discover import listed_paths
@@ -14,7 +15,7 @@ from wshard.core.episode.protocol import EpisodeAddress
 from wshard.errors import IngestError, LayoutError
 from wshard.formats.layouts.named import layout_reference, table_reference
 from wshard.formats.layouts.options import TableOptions
-from wshard.training.conversion.record import first_of, is_table, record
+from wshard.training.conversion.record import is_table, record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ def read_inputs(
         raise LayoutError(f"expected a layout or columns of a table, found both: {layout} and {', '.join(columns)}")
     in_memory = is_table(data) or isinstance(data, Mapping)
     if not in_memory and isinstance(data, Iterable) and not isinstance(data, (str, bytes, os.PathLike)):
-        first, data = first_of(data)
+        first, data = _first_of(data)
         in_memory = isinstance(first, Mapping)
         data = data if in_memory else [*data]
     if in_memory:
@@ -86,3 +87,10 @@ def _read_as(path: Any, how: str) -> EpisodeAddress:
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _first_of(data: Iterable[Any]) -> tuple[Any, Iterable[Any]]:
+    """Return the first value of an iterable, None if it is empty, and the same values again."""
+    values = iter(data)
+    first = next(values, None)
+    return first, chain([] if first is None else [first], values)

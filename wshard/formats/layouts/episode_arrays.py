@@ -135,8 +135,11 @@ def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tupl
             value = file.attributes(group).get(name[1:])
             if isinstance(value, list):
                 return tuple(map(str, value))
-        elif name in file.paths(group) and file.column(f"{group}/{name}" if group else name).dtype.kind in "OSU":
-            texts = np.asarray(file.column(f"{group}/{name}" if group else name)[()]).reshape(-1).tolist()
+        elif name in file.paths(group):
+            column = file.column(f"{group}/{name}" if group else name)
+            if column.dtype.kind not in "OSU":
+                continue
+            texts = np.asarray(column[()]).reshape(-1).tolist()
             return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in texts)
     return () if name.startswith("@") or "/" in name else rule.names
 

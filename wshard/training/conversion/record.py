@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,10 +107,3 @@ def _move(saved: list[Path], folder: str | os.PathLike[str], done: Recording) ->
         done.add(convert_location(saved, folder, target_format="wshard"))
     while saved:
         saved.pop().unlink()
-
-
-def first_of(data: Iterable[Any]) -> tuple[Any, Iterable[Any]]:
-    """Return the first value of an iterable, None if it is empty, and the same values again."""
-    values = iter(data)
-    first = next(values, None)
-    return first, chain([] if first is None else [first], values)
