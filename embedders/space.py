@@ -16,7 +16,7 @@ from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -37,6 +37,11 @@ class LaneSpec:
     def channels(self) -> int:
         """Numbers per timestep: the product of the shape, 1 for a scalar."""
         return math.prod(self.shape)
+
+
+def count_channels(lanes: Iterable[LaneSpec]) -> int:
+    """Return the total number of channels of the lanes."""
+    return sum(lane.channels for lane in lanes)
 
 
 TEXT: Final = LaneSpec("meta/task", ())
@@ -126,7 +131,7 @@ class Space:
     @property
     def channels(self) -> int:
         """Numbers per timestep over all lanes."""
-        return sum(lane.channels for lane in self.lanes)
+        return count_channels(self.lanes)
 
     @property
     def window_shape(self) -> tuple[int, ...]:

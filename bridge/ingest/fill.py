@@ -16,7 +16,7 @@ from bridge.index.base import Point
 from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
 from bridge.quality.judge import INTEGRITY
-from bridge.spaces.identity import describe_lanes
+from bridge.spaces.identity import describe_lanes, identity, maker_of
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
 from catalog.records import CheckFinding
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from bridge.ingest.report import Run
     from bridge.spaces.statistics import Choice
+    from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
     from catalog.vectors.records import EmbeddingRow, SpaceRow
     from embedders.space import LaneSpec
@@ -67,8 +68,8 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
         groups, unfit = families(catalog, choice)
         reasons |= {layout: (error, choice.lanes.names is None) for layout, error in unfit.items()}
         for family in groups:
-            plan = _Plan(choice, family, None if choice.windows.whole else episode_ids)
-            plans_by_lanes.setdefault(family.lanes, []).append(plan)
+            requested = None if choice.windows.whole else _request(catalog, choice, family, episode_ids)
+            plans_by_lanes.setdefault(family.lanes, []).append(_Plan(choice, family, requested))
     for plans in plans_by_lanes.values():  # skipped then: lanes without any finite numbers
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
     if reasons:
@@ -85,6 +86,22 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
         )
 
 
+def _request(catalog: Catalog, choice: Choice, family: Family, ids: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the episodes that get windows: those passed to the run, and for lanes that they share all that have such.
+
+    Otherwise an episode would be compared with those that were ingested before it by whole episodes alone.
+    """
+    if not family.group.shared:
+        return ids
+    made = identity(choice.embedder)
+    alike = [
+        row.id
+        for row in catalog.vectors.spaces("active")
+        if (space := Space.from_json(row.definition)).windows == choice.windows and maker_of(space) == made
+    ]
+    return tuple({*ids, *chain(*map(catalog.vectors.embedded, alike))})
+
+
 def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     """Fill the active Spaces, and new ones if the statistics have changed, until nothing is left to do.
 
@@ -95,13 +112,13 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     unfit: dict[int, NoLaneError] = {}
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
-        _embed(run, [_Target(one.family, row, one.family.among(one.requested)) for one, row in active.items()])
+        _embed(run, [_Target(one.family, row, one.family.group.among(one.requested)) for one, row in active.items()])
         targets: dict[_Plan, _Target | None] = {}
         for plan in plans:
             try:
                 row = find_space_to_fill(catalog, plan.family)
             except NoLaneError as error:
-                unfit |= dict.fromkeys(plan.family.layout_ids, error)
+                unfit |= dict.fromkeys(plan.family.group.layout_ids, error)
             else:
                 targets[plan] = None if row is None else _Target(plan.family, row, _among(run, plan))
         _embed(run, [target for target in targets.values() if target is not None])
@@ -131,9 +148,9 @@ def _among(run: Run, plan: _Plan) -> Among:
     if now is None:
         return Among(())
     if plan.requested is None:
-        return now.among()
+        return now.group.among()
     active = current(catalog, family)
-    return now.among(tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())}))
+    return now.group.among(tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())}))
 
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.ingest.text import episodes_with_text, task_of
 from bridge.maintenance import indexes
 from bridge.maintenance.findings import Finding
-from bridge.spaces.grouping import group_episodes
+from bridge.spaces.grouping import LaneGroup, group_episodes
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised
 from catalog.filters.fields import Field
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from catalog.catalog import Catalog
-    from catalog.records import Layout
     from catalog.vectors.records import SpaceRow
     from embedders.space import LaneSpec
 
@@ -116,33 +115,22 @@ def _not_finite(catalog: Catalog, lanes: Sequence[LaneSpec]) -> set[int]:
 
 def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
     """Return the ids of the episodes that belong to a Space of whole episodes but have no vectors in it."""
-    layouts = catalog.query.layouts()
     space = Space.from_json(row.definition)
     if space.of_text:
         pending = catalog.episodes.rows(catalog.vectors.pending_ids(row.id, episodes_with_text(catalog)))
         return [id_ for id_, episode in sorted(pending.items()) if task_of(episode)]
-    choice = choice_of(space, layouts)
-    among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice)))
-    if choice.names is not None and (group := group_episodes(catalog, LaneChoice())[0].get(space.lanes)):
-        among = Among((), parts=tuple(group.parts))  # made for episodes in which the other lanes have no numbers
-    return catalog.vectors.pending_ids(row.id, among)
+    group = group_episodes(catalog, choice_of(catalog, space))[0].get(space.lanes, LaneGroup())
+    return catalog.vectors.pending_ids(row.id, group.among())
 
 
-def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:
-    """Return how the Space's lanes were chosen: by default, if that gives them for any layout, else by name."""
+def choice_of(catalog: Catalog, space: Space) -> LaneChoice:
+    """Return how the Space's lanes were chosen: by default, if that gives them for any episode, else by name."""
     frames = len(space.window_shape) > 1
     names = tuple(lane.name for lane in space.lanes)
     weights = None if space.weights is None else dict(zip(names, space.weights, strict=True))
-    is_default = weights is None and any(fits(layout, space, LaneChoice(None, None, frames)) for layout in layouts)
-    return LaneChoice(None if is_default else names, weights, frames)
-
-
-def fits(layout: Layout, space: Space, choice: LaneChoice) -> bool:
-    """Return whether the choice of lanes assigns episodes of this layout to this Space."""
-    try:
-        return choose_lanes(layout.lanes, choice) == space.lanes
-    except NoLaneError:
-        return False
+    default = LaneChoice(None, None, frames)
+    is_default = weights is None and space.lanes in group_episodes(catalog, default)[0]
+    return default if is_default else LaneChoice(names, weights, frames)
 
 
 def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:

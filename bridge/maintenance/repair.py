@@ -61,9 +61,9 @@ def repair_findings(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
 def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     """Read files again, each with the lanes from which its episode was embedded."""
     catalog = run.archive.catalog
-    layouts, living = catalog.query.layouts(), catalog.vectors.live_spaces()
+    living = catalog.vectors.live_spaces()
     spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
-    choices = {name: choice_of(space, layouts) for name, space in spaces.items() if not space.of_text}
+    choices = {name: choice_of(catalog, space) for name, space in spaces.items() if not space.of_text}
     facts = catalog.query.facts([finding.episode for finding in findings])
     rows = catalog.episodes.rows([finding.episode for finding in findings])
     groups: list[tuple[LaneChoice, list[FoundEpisode]]] = []
@@ -106,7 +106,7 @@ def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
 
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
     catalog, space = run.archive.catalog, Space.from_json(row.definition)
-    choice = Choice(embedder_of(space), choice_of(space, catalog.query.layouts()), space.windows)
+    choice = Choice(embedder_of(space), choice_of(catalog, space), space.windows)
     affected = catalog.episodes.rows(windowed.get(row.family, []))
     fill(run, [choice], [episode.address for episode in affected.values()])
 

@@ -40,6 +40,7 @@ class SpaceChoice:
         self._lanes = lanes
         self._read: dict[str, Space] = {}  # by fingerprint: Spaces never change, and parsing one takes time
         self._active: tuple[Instant | None, list[Space]] = (None, [])
+        self._adds: dict[tuple[str, frozenset[str]], bool] = {}  # of the active Spaces
 
     def spaces(self, cut: Callable[[WindowPlan], bool]) -> list[Space]:
         """Return the Spaces of the requested window plan that can be searched, at least one.
@@ -74,8 +75,17 @@ class SpaceChoice:
         if now != instant:
             rows = in_order(self._catalog.vectors.spaces())
             cached = [space for row in rows if not (space := self._space(row)).of_text]
-            self._active = (now, cached)
+            self._active, self._adds = (now, cached), {}
         return cached
+
+    def adds(self, space: Space, others: Sequence[Space]) -> bool:
+        """Return whether an active Space has vectors of episodes of which the others have none."""
+        self.active()
+        key = space.fingerprint, frozenset(other.fingerprint for other in others)
+        if key not in self._adds:
+            ids = {row.fingerprint: row.id for row in self._catalog.vectors.spaces("active")}
+            self._adds[key] = self._catalog.vectors.adds(ids[key[0]], [ids[other] for other in key[1]])
+        return self._adds[key]
 
     def embedded(self) -> set[str]:
         """Return the lanes of all Spaces."""

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.spaces.glitches import Usual
-from bridge.spaces.grouping import group_episodes
+from bridge.spaces.grouping import LaneGroup, group_episodes
 from bridge.spaces.lanes import LaneChoice, block_name
 from catalog.filters.where import Compare
-from catalog.vectors.records import Among
 from embedders.base import dim_of
 from embedders.numeric import check_number
-from embedders.space import LaneSpec, Space, Statistics
+from embedders.space import LaneSpec, Space, Statistics, count_channels
 from embedders.statistics import drift, merge_spreads, statistics
 from wshard.errors import EmbedderError, NoLaneError
 
@@ -67,28 +66,13 @@ def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -
 
 @dataclass(frozen=True)
 class Family:
-    """Episodes that share a Space: the embedder, the lanes, the windows, and the layouts that have these lanes.
-
-    parts: layouts with more lanes, and the ids of their episodes in which the others have no numbers; without: ids of
-    the episodes that are in such a part of another family instead.
-    """
+    """Episodes that share a Space: the embedder, the lanes, the windows, and the group of episodes with these lanes."""
 
     embedder: Embedder
     lanes: tuple[LaneSpec, ...]
     windows: WindowPlan
-    layout_ids: tuple[int, ...]
+    group: LaneGroup
     weights: tuple[float, ...] | None = None
-    parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    without: tuple[int, ...] = ()
-
-    def among(self, ids: tuple[int, ...] | None = None) -> Among:
-        """Return the episodes of the family, or those of them with one of these ids."""
-        return Among(self.layout_ids, ids, parts=self.parts, without=self.without)
-
-    @property
-    def measured_layouts(self) -> tuple[int, ...]:
-        """The layouts whose episodes count for its statistics."""
-        return (*self.layout_ids, *(layout_id for layout_id, _ in self.parts if layout_id not in self.layout_ids))
 
     @cached_property
     def name(self) -> str:
@@ -129,16 +113,10 @@ def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, 
             unfit |= dict.fromkeys(group.layout_ids, NoLaneError(str(error)))
         else:
             weights = weights_in(choice.lanes.weights, lanes)
-            layout_ids, parts, without = tuple(group.layout_ids), tuple(group.parts), tuple(group.without)
-            usable.append(Family(choice.embedder, lanes, choice.windows, layout_ids, weights, parts, without))
+            usable.append(Family(choice.embedder, lanes, choice.windows, group, weights))
     if refused and not usable:
         raise refused[0]
     return usable, unfit
-
-
-def count_channels(lanes: Sequence[LaneSpec]) -> int:
-    """Return the total number of channels of the lanes."""
-    return sum(lane.channels for lane in lanes)
 
 
 def current(catalog: Catalog, family: Family) -> SpaceRow | None:
@@ -186,12 +164,12 @@ def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
     An episode with NaN or infinities in one lane counts for its other lanes. Raises NoLaneError if that leaves a lane
     without any episode.
     """
-    return lane_statistics(catalog, family.measured_layouts, family.lanes)
+    return lane_statistics(catalog, family.group.measured_layouts, family.lanes)
 
 
 def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
     """Return the timesteps per second of each lane, None if episodes of the family differ or it is unknown."""
-    rates_by_lane = [catalog.query.rates(family.measured_layouts, lane.name) for lane in family.lanes]
+    rates_by_lane = [catalog.query.rates(family.group.measured_layouts, lane.name) for lane in family.lanes]
     return tuple(rates.pop() if len(rates) == 1 else None for rates in rates_by_lane)
 
 

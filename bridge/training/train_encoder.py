@@ -19,6 +19,7 @@ from catalog.filters.where import EVERYTHING
 from embedders.neural.temporal_encoder import Shape, save_encoder
 from embedders.neural.training import Training, train
 from embedders.shard_arrays import holds_arrays
+from embedders.space import count_channels
 from embedders.standardise import standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.fitting import FitOptions, fit
@@ -142,16 +143,15 @@ def _family(archive: Archive, lesson: Lesson) -> Family:
     names = None if lesson.lanes is None else tuple(lesson.lanes)
     matching = {layout.id: layout.episodes for layout in archive.catalog.query.layouts(lesson.where)}
     groups, _ = families(archive.catalog, Choice(ArcDct(), LaneChoice(names), lesson.windows))
-    groups = [group for group in groups if matching.keys() & group.layout_ids] or [
-        group for group in groups if matching.keys() & group.measured_layouts
-    ]
-    if len(groups) == 1:
-        return groups[0]
+    groups = [group for group in groups if matching.keys() & {*group.group.measured_layouts}]
     if not groups:
         raise QueryError(
             "training: expected episodes with the same lanes, found none that pass the filter and have them"
         )
-    counts = [sum(matching.get(id_, 0) for id_ in group.measured_layouts) for group in groups]
+    counts = [sum(matching.get(id_, 0) for id_ in group.group.measured_layouts) for group in groups]
+    complete = [group for group, count in zip(groups, counts, strict=True) if count == sum(matching.values())]
+    if complete:
+        return max(complete, key=lambda group: count_channels(group.lanes))
     listed = "\n".join(
         f"  {plural(count, 'episode')} of {describe_lanes(group.space(None))}"
         for group, count in zip(groups, counts, strict=True)
@@ -166,7 +166,7 @@ def _windows(
     statistics = archive_statistics(archive.catalog, family)
     space = family.space(statistics)
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))
-    fitting = [row for row in rows.values() if row.layout_id in family.measured_layouts]
+    fitting = [row for row in rows.values() if row.layout_id in family.group.measured_layouts]
     windows: list[Rows] = []
     failed: list[Failure] = []
     with OpenLocations() as locations:

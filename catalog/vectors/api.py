@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
 
 from catalog.database.engine import one_of
 from catalog.database.schema import embedding, episode, space
@@ -115,6 +115,18 @@ class VectorLedger:
         """Return the ids of all episodes that have vectors in the space, ascending."""
         with self._session.read() as connection:
             return _embedded_ids(connection, space_id)
+
+    def adds(self, space_id: int, others: Collection[int]) -> bool:
+        """Return whether the space has vectors of an episode of which none of the others has any."""
+        with self._session.read() as connection:
+            own, of_others = embedding.alias(), embedding.alias()
+            there = select(literal(1)).where(
+                of_others.c.episode_row == own.c.episode_row,
+                one_of(connection, of_others.c.space_id, others),
+                of_others.c.digest.is_not(None),
+            )
+            conditions = (own.c.space_id == space_id, own.c.digest.is_not(None), ~there.correlate(own).exists())
+            return connection.execute(select(literal(1)).select_from(own).where(*conditions).limit(1)).first() is not None
 
     def uncovered(
         self,

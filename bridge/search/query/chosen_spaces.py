@@ -35,6 +35,18 @@ class ChosenSpaces:
         newest = [*self.windows][-1]
         return self._only([space for space in self.windows if space.windows == newest.windows])
 
+    def without_repeats(self, adds: Callable[[Space, Sequence[Space]], bool]) -> ChosenSpaces:
+        """Leave out Spaces whose episodes are all in those of more of the same lanes.
+
+        adds: returns whether a Space has vectors of episodes that the others lack.
+        """
+        kept: list[Space] = []
+        for space in sorted(self.windows, key=lambda space: -space.channels):
+            alike = [other for other in kept if {*other.lanes} & {*space.lanes}]
+            if not alike or adds(space, alike):
+                kept.append(space)
+        return self._only([space for space in self.windows if space in kept])
+
     def _only(self, spaces: Sequence[Space]) -> ChosenSpaces:
         others = [*self.others, *(space for space in self.windows if space not in spaces)]
         return ChosenSpaces({space: self.windows[space] for space in spaces}, others)

@@ -53,8 +53,8 @@ def fit_query(
 ) -> dict[Space, NDArray[Any]]:
     """Return the query as a window [T, *window_shape] of every Space that it fits, at least one.
 
-    An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
-    Episode by its lanes, where of Spaces that differ only in lanes the one with more of them is used. Spaces with
+    An array fits a Space by its number of channels, or the shape of its images; a mapping or an Episode if it has the
+    lanes of the Space, by name and shape. Every lane of a mapping must be in one of the Spaces. Spaces with
     windows of one size, which were requested explicitly, are preferred to the default windows of several sizes. A
     number per timestep may be [T] or [T, 1]; Spaces with the same shape are preferred to those with the other one.
     prefer: selects among the Spaces that the query fits.
@@ -67,8 +67,8 @@ def fit_query(
         fits = {space: one for space, one in fits.items() if one.ndim != 2 or not first_bad(one)} or fits
     preferred = fits if prefer is None else prefer([*fits])
     chosen = [space for space in fits if space in preferred]
-    if isinstance(query, Episode):
-        chosen = [space for space in chosen if not any(_takes_more(other, space) for other in chosen)]
+    if isinstance(arrays, Mapping) and _is_unknown(arrays, chosen):
+        chosen = []
     of_one_size = {space.lanes for space in chosen if space.windows.scales is None}
     chosen = [space for space in chosen if space.windows.scales is None or space.lanes not in of_one_size]
     if not chosen:
@@ -148,11 +148,10 @@ def _embeddable_lanes(episode: Episode) -> dict[str, Channel]:
     return channels | {REWARD: Channel.of(REWARD, np.asarray(episode.rewards, np.float32))}  # as in its file
 
 
-def _takes_more(other: Space, space: Space) -> bool:
-    same = other.windows == space.windows and all(
-        getattr(other, name) == getattr(space, name) for name in ("embedder", "version", "parameters")
-    )
-    return same and set(other.lanes) > set(space.lanes)
+def _is_unknown(query: Mapping[str, NDArray[Any]], spaces: Sequence[Space]) -> bool:
+    """Return whether a lane of the query is in none of the Spaces, for example because its name is misspelt."""
+    known = {lane.name for space in spaces for lane in space.lanes}
+    return any(block_name(name, known) not in known for name in query)
 
 
 def refuse(query: object) -> NoReturn:
@@ -193,7 +192,7 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
     if isinstance(query, Mapping):
         names = {lane.name for lane in space.lanes}
         named = {block_name(name, names): value for name, value in query.items()}
-        if set(named) != names:
+        if not names <= named.keys():
             return None
         return _concatenate_lanes(named, space, loosely=loosely)
     return _rows(query, space.window_shape)

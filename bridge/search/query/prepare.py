@@ -111,6 +111,7 @@ class QueryPreparer:
                 raise QueryError("unlike and diversity: expected a query or examples with them, found text only")
             return PreparedQuery(examples, request, options, [], [])
         chosen = self._choose(examples, request.where, self._searchable(options.includes)).with_same_windows()
+        chosen = chosen.without_repeats(self.spaces.adds)
         if options.least:
             chosen = chosen.only_newest()
         metric = next(iter(chosen.windows)).metric
@@ -130,6 +131,7 @@ class QueryPreparer:
         """Return the query for moments, in the Spaces of windows of several sizes if there are. Raises as prepare."""
         spaces = self._searchable(lambda plan: not plan.whole and options.windows in (None, plan))
         chosen = self._choose(examples, request.where, spaces, _prefer_several_sizes)
+        chosen = chosen.without_repeats(self.spaces.adds)
         chosen = chosen if options.refine else chosen.only_newest()  # cosines of different Spaces cannot be compared
         views = [self._embed(*one) for one in chosen.windows.items()]
         return PreparedQuery(examples, request, options, views, chosen.others)
