@@ -13,10 +13,11 @@ from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
 from wshard.errors import QueryError, StaleEpisodeError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bridge.episodes.drawing import Sketch
     from catalog.records import EpisodeRow
+    from embedders.space import LaneSpec
     from wshard.core.episode.protocol import EpisodeReader
     from wshard.core.types import Episode
 
@@ -36,6 +37,7 @@ class EpisodeRef:
         key: Of an episode in a location of several.
         read_as: How to read the location, as in EpisodeAddress.
         fingerprint: Size and time of the file that was ingested.
+        compared_by: The lanes by which it was compared with the query, () for words alone.
         contributions: What each lane adds to the cosine of query and hit, which is their sum; on request.
         alignment: Pairs (query step, episode step), for moments and on request.
         lane_scores: Agreement of each lane along the alignment, 0 to 1.
@@ -56,6 +58,7 @@ class EpisodeRef:
     key: str = ""
     read_as: str = ""
     fingerprint: Fingerprint | None = None
+    compared_by: tuple[str, ...] = ()
     contributions: Mapping[str, float] = field(default_factory=dict, hash=False)
     alignment: tuple[tuple[int, int], ...] = ()
     lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -142,8 +145,8 @@ def sketch_hit(ref: EpisodeRef, *, frames: int = 16) -> Sketch:
         return read_sketch(file, title, span, frames=frames)
 
 
-def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef:
-    """Return the hit for a catalogued episode."""
+def make_ref(row: EpisodeRow, score: float, span: tuple[int, int], lanes: Iterable[LaneSpec] = ()) -> EpisodeRef:
+    """Return the hit for a catalogued episode, compared by these lanes."""
     catalogued = {
         "env_id": row.env_id,
         "length": row.length,
@@ -152,9 +155,9 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
         "tags": list(row.tags),
     }
     metadata, fingerprint = {**row.metadata, **catalogued}, Fingerprint(row.size, row.mtime_ns)
-    read_as = row.address.read_as
+    read_as, names = row.address.read_as, tuple(lane.name for lane in lanes)
     return EpisodeRef(
-        row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, read_as, fingerprint
+        row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, read_as, fingerprint, names
     )
 
 

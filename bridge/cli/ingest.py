@@ -235,7 +235,7 @@ def _print_compared(report: IngestReport) -> None:
         parts.append(f"nothing: {plural(len(report.unembedded), 'episode')} (wshard ls --where '-vectors:1..')")
     typer.echo(f"compared by {printable('; '.join(parts))}", err=True)
     if len(report.spaces) > 1:
-        typer.echo("searches compare episodes of the same lanes", err=True)
+        typer.echo("searches compare two episodes by the lanes that both have", err=True)
 
 
 def _by_format(formats: Mapping[str, tuple[int, int]]) -> str:

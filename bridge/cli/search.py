@@ -117,7 +117,14 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
     contributions = any(ref.contributions for ref in hits)
     part = any(ref.aligned != ref.span for ref in hits)
     several = any(len(ref.lane_scores) > 1 for ref in hits)
-    shown = {"span": with_span, "aligned": part, "agreement": several, "lanes": contributions}
+    differ = len({ref.compared_by for ref in hits}) > 1
+    shown = {
+        "span": with_span,
+        "aligned": part,
+        "compared by": differ,
+        "agreement": several,
+        "lanes": contributions,
+    }
     extra = [name for name, wanted in shown.items() if wanted]
     columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "/file")
     rows = []
@@ -126,6 +133,7 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
         cells = {
             "span": f"{ref.span[0]}:{ref.span[1]}",
             "aligned": f"{ref.aligned[0]}:{ref.aligned[1]}",
+            "compared by": " ".join(name.removeprefix("signal/") for name in ref.compared_by),
             "agreement": " ".join(f"{name} {agreed:.2f}" for name, agreed in ref.lane_scores.items()),
             "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
         }

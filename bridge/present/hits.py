@@ -42,7 +42,7 @@ def present_hits(hits: Hits, names: Sequence[str], *, moments: bool = False) -> 
 
 
 def present_hit(rank: int, ref: EpisodeRef, *, moment: bool = False) -> dict[str, Any]:
-    """Return one hit; contributions and alignment only if present, or for a moment."""
+    """Return one hit; lanes, contributions and alignment only if present, or for a moment."""
     result: dict[str, Any] = {
         "rank": rank,
         "score": ref.score,
@@ -52,6 +52,8 @@ def present_hit(rank: int, ref: EpisodeRef, *, moment: bool = False) -> dict[str
         **present_address(ref.address),
         "metadata": dict(ref.metadata),
     }
+    if ref.compared_by:
+        result["compared_by"] = [*ref.compared_by]
     if ref.contributions:
         result["contributions"] = dict(ref.contributions)
     if ref.alignment or moment:

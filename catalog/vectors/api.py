@@ -126,7 +126,9 @@ class VectorLedger:
                 of_others.c.digest.is_not(None),
             )
             conditions = (own.c.space_id == space_id, own.c.digest.is_not(None), ~there.correlate(own).exists())
-            return connection.execute(select(literal(1)).select_from(own).where(*conditions).limit(1)).first() is not None
+            return (
+                connection.execute(select(literal(1)).select_from(own).where(*conditions).limit(1)).first() is not None
+            )
 
     def uncovered(
         self,

@@ -163,7 +163,7 @@ def copies(archive):
 
 
 def assert_complete(archive, paths):
-    """Check that catalog, ledger and index agree: every file once, in its one active Space, with the right vectors."""
+    """Check that catalog, ledger and index agree: every file, in all Spaces of its lanes, with the right vectors."""
     with opened_archive(archive) as opened:
         catalog = opened.catalog
         assert sorted(str(address) for _, address in catalog.episodes.places()) == sorted(map(str, paths))
@@ -184,11 +184,12 @@ def assert_complete(archive, paths):
                 right = embedder_of(space).embed([window], space.statistics)
                 assert np.array_equal(points[id_].vectors, right), f"wrong vector of {found.path}"
             seen += embedded
-        assert sorted(seen) == catalog.query.ids()
-        active = [Space.from_json(row.definition) for row in catalog.vectors.spaces("active")]
-        (embedder,) = {space.embedder: embedder_of(space) for space in active}.values()
+        assert sorted({*seen}) == catalog.query.ids()
+        active = {row.family: row for row in catalog.vectors.spaces("active")}
+        (embedder,) = {embedder_of(Space.from_json(row.definition)) for row in active.values()}
         groups, _ = families(catalog, Choice(embedder, LaneChoice(), WindowPlan()))
-        assert {space.family for space in active} == {group.space(None).family for group in groups}
+        assert active.keys() == {family.name for family in groups}
+        assert all(catalog.vectors.pending_ids(active[one.name].id, one.group.among()) == [] for one in groups)
 
 
 def shifted(mean: np.ndarray) -> np.ndarray:

@@ -90,7 +90,7 @@ class MomentSearch:
             answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=window_count))
             windows, stale = self._find_windows(answer.columns, query.space), set[int]()
             if scaling is None:
-                refs = _make_refs(windows.select(limits))
+                refs = _make_refs(query.space, windows.select(limits))
             else:
                 # With that many episodes among the best windows, the best window of each nearest episode is included.
                 has_nearest = answer.exact and len({*windows.episodes.tolist()}) >= _EPISODES
@@ -226,10 +226,10 @@ def levels_of(embedder: str, channels: int) -> int:
     return channels if embedder in _LEVEL_EMBEDDERS else 0
 
 
-def _make_refs(windows: FoundWindows) -> list[EpisodeRef]:
+def _make_refs(space: Space, windows: FoundWindows) -> list[EpisodeRef]:
     spans = windows.spans.tolist()
     return [
-        make_ref(windows.rows[episode], score, (span[0], span[1]))
+        make_ref(windows.rows[episode], score, (span[0], span[1]), space.lanes)
         for episode, span, score in zip(windows.episodes.tolist(), spans, windows.scores.tolist(), strict=True)
     ]
 
@@ -238,7 +238,9 @@ def _make_moment_ref(
     space: Space, query: PreparedRows, moment: Moment, row: EpisodeRow, lanes: PreparedRows
 ) -> EpisodeRef:
     """Return a moment as a hit, with its path and the score of each lane along it."""
-    return _add_path(make_ref(row, moment.score, (moment.start, moment.stop)), space, moment.path, (query, lanes))
+    return _add_path(
+        make_ref(row, moment.score, (moment.start, moment.stop), space.lanes), space, moment.path, (query, lanes)
+    )
 
 
 def _align_span(ref: EpisodeRef, space: Space, query: PreparedRows, lanes: PreparedRows) -> EpisodeRef:

@@ -40,12 +40,12 @@ class ChosenSpaces:
 
         adds: returns whether a Space has vectors of episodes that the others lack.
         """
-        kept: list[Space] = []
+        needed: list[Space] = []
         for space in sorted(self.windows, key=lambda space: -space.channels):
-            alike = [other for other in kept if {*other.lanes} & {*space.lanes}]
+            alike = [other for other in needed if {*other.lanes} & {*space.lanes}]
             if not alike or adds(space, alike):
-                kept.append(space)
-        return self._only([space for space in self.windows if space in kept])
+                needed.append(space)
+        return self._only([space for space in self.windows if space in needed])
 
     def _only(self, spaces: Sequence[Space]) -> ChosenSpaces:
         others = [*self.others, *(space for space in self.windows if space not in spaces)]

@@ -194,7 +194,7 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
         named = {block_name(name, names): value for name, value in query.items()}
         if not names <= named.keys():
             return None
-        return _concatenate_lanes(named, space, loosely=loosely)
+        return _concatenate_lanes({name: named[name] for name in names}, space, loosely=loosely)
     return _rows(query, space.window_shape)
 
 

@@ -80,7 +80,7 @@ class EpisodeSearch:
             if len(hits) >= request.top_k or len(answer.matches) < count:
                 break
             count *= 2  # hits without a file are replaced by the next best
-        missing, hits = len(answer.matches) - len(hits), hits[: request.top_k]
+        missing, hits = len(answer.matches) - len(hits), self._name_lanes(hits[: request.top_k], prepared)
         if prepared.options.contributions and queries:
             hits = self._add_contributions(hits, queries)
         return FoundEpisodes(hits, answer, missing)
@@ -143,6 +143,19 @@ class EpisodeSearch:
                 for match, (start, stop) in windows
                 if locations.exists(rows[match.episode].address)
             ]
+
+    def _name_lanes(
+        self, hits: Sequence[tuple[EpisodeRef, Match]], prepared: PreparedQuery[SearchOptions]
+    ) -> list[tuple[EpisodeRef, Match]]:
+        """Add the lanes by which each hit was compared: those of the views that have vectors of it."""
+        ids, lanes = [match.episode for _, match in hits], dict[int, list[str]]()
+        is_alone = len(prepared.views) == 1 and prepared.options.text is None  # has vectors of all hits
+        for view in prepared.views:
+            for id_ in ids if is_alone else self.stored.load(view.space, ids).episodes.tolist():
+                lanes.setdefault(id_, []).extend(lane.name for lane in view.space.lanes)
+        return [
+            (replace(ref, compared_by=tuple(dict.fromkeys(lanes.get(match.episode, ())))), match) for ref, match in hits
+        ]
 
     def _add_contributions(
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]

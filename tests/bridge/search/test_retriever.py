@@ -256,17 +256,6 @@ def test_a_number_per_timestep_may_be_requested_in_either_form(tmp_path):
             assert hits[0].episode_id == f"e{number}"
 
 
-def test_an_episode_is_compared_by_as_many_of_its_lanes_as_can_be(tmp_path):
-    more = [episode(1, n, lanes=("state", "goal")) for n in range(3)]
-    save(tmp_path / "data", *(episode(0, n) for n in range(3)), *more)
-    ingest(tmp_path / "archive", tmp_path / "data")
-    with TrajectoryRetriever(tmp_path / "archive") as retriever:
-        assert retriever.search_similar_episodes(more[2])[0].episode_id == "task-1-2"
-        assert {hit.episode_id[:6] for hit in retriever.search_similar_episodes(episode(0, 0), 100)} == {"task-0"}
-    with TrajectoryRetriever(tmp_path / "archive", lanes=["state"]) as retriever:
-        assert {hit.episode_id[:6] for hit in retriever.search_similar_episodes(more[2], 100)} == {"task-0"}
-
-
 def test_the_embedder_chooses_where_an_archive_was_embedded_in_several_ways(tmp_path, folder):
     for name in ("arcdct", "mean"):
         ingest(tmp_path, folder, embedder=name)

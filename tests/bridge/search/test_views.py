@@ -109,8 +109,10 @@ def test_every_option_works_with_several_views(retriever, folder):
 def test_windows_are_ranked_by_all_views_with_the_same_windows(retriever):
     query = seen(2, 1)
     part = {name: channel.data[10:25] for name, channel in query.observations.items()}
+    both = retriever.search_similar_timesteps(part)
+    assert embedders(both.answered.spaces) == ["arcdct", "frames"]
     with pytest.raises(QueryError, match="fits none"):
-        retriever.search_similar_timesteps(part)  # a mapping names all lanes of a Space
+        retriever.search_similar_timesteps({**part, "stat": part["state"]})  # every lane of a mapping is in some Space
     for distinct in (False, True):
         hits = retriever.search_similar_timesteps(query, 50, distinct=distinct)
         assert (hits[0].episode_id, hits[0].span, hits[0].score) == ("task-2-1", (0, 40), EXACT)

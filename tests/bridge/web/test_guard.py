@@ -205,7 +205,9 @@ def test_no_route_holds_a_body_above_the_limit(app, client):
 
         pairs = [(name.encode(), value.encode()) for name, value in (headers | more).items()]
         scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": pairs}
-        call = Thread(target=asyncio.run, args=(app.application(scope, receive, send),))  # a browser's loop may run here
+        call = Thread(
+            target=asyncio.run, args=(app.application(scope, receive, send),)
+        )  # a browser's loop may run here
         call.start()
         call.join()
         return sent[0]["status"], len(taken) * 65536

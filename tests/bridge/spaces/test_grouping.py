@@ -1,0 +1,98 @@
+"""Episodes are compared by the lanes that both have: groups of lanes, and what they change for searches."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, ingest, save
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.spaces.grouping import share_lanes
+from embedders.space import LaneSpec
+from wshard import Channel, TrajectoryRetriever, open_archive
+from wshard import check_archive as check
+
+LANES = {name: LaneSpec(f"signal/{name}", (size,)) for name, size in zip("abcdef", (7, 3, 3, 1, 2, 5), strict=True)}
+
+lane_sets = st.frozensets(st.sampled_from(sorted(LANES)), min_size=1)
+
+
+def specs(names):
+    return tuple(LANES[name] for name in sorted(names))
+
+
+@given(st.dictionaries(lane_sets, st.integers(1, 1000), min_size=1, max_size=8))
+def test_all_pairs_of_episodes_that_have_a_lane_in_common_are_compared_but_for_few(counts):
+    shared = [frozenset(lanes) for lanes in share_lanes({specs(names): count for names, count in counts.items()})]
+    total, missed = sum(counts.values()), {}
+    for (one, first), (other, second) in combinations(counts.items(), 2):
+        common = frozenset(specs(one)) & frozenset(specs(other))
+        if common and not any(lanes <= common for lanes in shared):
+            missed[common] = missed.get(common, 0) + first * second
+    assert len({*shared}) == len(shared) <= 8
+    assert all(any(lanes <= {*specs(names)} for names in counts) for lanes in shared)
+    if len(shared) < 8:
+        assert all(pairs < 0.01 * total * (total - 1) / 2 for pairs in missed.values())
+
+
+def test_no_group_is_added_where_all_have_the_same_lanes_or_few_differ():
+    assert share_lanes({specs("ab"): 1000}) == []
+    assert share_lanes({specs("ab"): 1000, specs("c"): 1000}) == []
+    assert share_lanes({specs("ab"): 1000, specs("a"): 3}) == []
+    assert share_lanes({specs("ab"): 1000, specs("a"): 30}) == [specs("a")]
+    assert share_lanes({specs("abc"): 500, specs("abd"): 500}) == [specs("ab")]
+
+
+def odd(number, lanes):
+    """Return an episode with lanes that are random, so that none resembles another."""
+    rng = np.random.default_rng(number)
+    rows = {name: rng.normal(size=(40, size)).cumsum(0).astype(np.float32) for name, size in lanes}
+    return episode(0, number, 40, observations={name: Channel.of(name, values) for name, values in rows.items()})
+
+
+CHANGES = {
+    "added": lambda given: {**given, "force": given["state"][:, :1] * 2},
+    "dropped": lambda given: {"state": given["state"]},
+    "without numbers": lambda given: {**given, "hand": np.full_like(given["hand"], np.nan)},
+    "reordered": lambda given: dict(reversed(given.items())),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("windows", ["whole", "both"])
+def test_lanes_that_differ_in_half_of_an_archive_hide_no_copy(tmp_path, change, windows):
+    """Each episode is in the archive twice, once changed: each finds the other first, whichever is searched for."""
+    plain = [odd(number, [("state", 4), ("hand", 2)]) for number in range(12)]
+    changed = []
+    for one in plain:
+        given = {name: channel.data for name, channel in one.observations.items()}
+        rows = {name: Channel.of(name, values) for name, values in change(given).items()}
+        changed.append(episode(1, int(one.id.rpartition("-")[2]), 40, observations=rows))
+    save(tmp_path / "data", *plain, *changed)
+    report = ingest(tmp_path / "archive", tmp_path / "data", windows=windows)
+    assert report.embedded == 24
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for one, other in [*zip(plain, changed, strict=True), *zip(changed, plain, strict=True)]:
+            hits = retriever.search_similar_episodes(one.id, 24)
+            assert {hit.episode_id for hit in hits[:2]} == {one.id, other.id}
+            assert hits.answered.left_out == ()
+            assert hits.exact
+            assert len(hits) == 24
+    with open_archive(tmp_path / "archive") as archive:
+        assert check(archive).ok
+    assert ingest(tmp_path / "archive", tmp_path / "data", windows=windows).embedded == 0
+
+
+def test_episodes_that_came_first_are_compared_with_those_of_other_lanes_that_come_later(tmp_path):
+    save(tmp_path / "one", *(odd(number, [("state", 4), ("hand", 2)]) for number in range(8)))
+    save(tmp_path / "two", *(odd(number, [("state", 4), ("force", 3)]) for number in range(8, 16)))
+    ingest(tmp_path / "archive", tmp_path / "one", windows="both")
+    ingest(tmp_path / "archive", tmp_path / "two", windows="both")
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for name in ("task-0-1", "task-0-9"):
+            assert len(retriever.search_similar_episodes(name, 20)) == 16
+            moments = retriever.search_moments((name, 5, 35), 20, per_episode=1)
+            assert len({hit.episode_id for hit in moments}) == 16
+            assert (moments[0].episode_id, moments[0].span, moments[0].score) == (name, (5, 35), 1.0)
+            assert moments.answered.left_out == ()
