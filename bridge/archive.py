@@ -14,10 +14,8 @@ from bridge.index.registry import EMBEDDED, discard_copies, open_index
 from bridge.names import EpisodeNames
 from bridge.picks import load_refs, select_refs
 from catalog.database.postgresql import is_server
-from catalog.filters.where import EVERYTHING
+from catalog.filters.where import EVERYTHING, Where
 from catalog.location import place_of
-from catalog.maintenance.backup import archive_id_of, restore
-from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
 from catalog.open import open_place
 from wshard.core.messages import plural, shown
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from bridge.search.query.fit import Query
     from bridge.search.retriever import TrajectoryRetriever
     from catalog.catalog import Catalog
-    from catalog.filters.where import Where
     from catalog.location import ArchivePlace
     from embedders.base import Embedder
     from embedders.text.base import AnyTextEncoder
@@ -280,19 +277,24 @@ def restore_archive(
     force: replace an existing catalog. Returns the path to which a catalog was moved that was too damaged to be
     replaced. Raises like catalog.maintenance.backup.restore and catalog.maintenance.postgres_dump.restore_dump.
     """
+    from catalog.maintenance import backup, postgres_dump
+
     place, moved_to = place_of(archive), None
     if force:
         _discard_copies(place)
     if isinstance(place.database, Path):
-        moved_to = restore(Path(source), place.database, force=force)
+        moved_to = backup.restore(Path(source), place.database, force=force)
     else:
-        restore_dump(Path(source), place.database, force=force)
+        postgres_dump.restore_dump(Path(source), place.database, force=force)
     _discard_copies(place)
     return moved_to
 
 
 def _discard_copies(place: ArchivePlace) -> None:
     """Remove the archive's own folder in its index folder, and nothing else."""
-    archive_id = archive_id_of(place.database) if isinstance(place.database, Path) else archive_id_at(place.database)
+    from catalog.maintenance import backup, postgres_dump
+
+    at = place.database
+    archive_id = backup.archive_id_of(at) if isinstance(at, Path) else postgres_dump.archive_id_at(at)
     if archive_id is not None:
         discard_copies(place.index, archive_id)

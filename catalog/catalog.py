@@ -5,20 +5,15 @@ Iterators read one chunk per transaction: a row that changes meanwhile may or ma
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
-from catalog.curation.annotations_api import Annotations
-from catalog.curation.checks_api import CheckResults
-from catalog.curation.collections_api import Collections
 from catalog.database.engine import file_kind, file_of
 from catalog.database.migrations import prepare
 from catalog.database.postgresql import open_server
 from catalog.database.sqlite import access, create_file, open_file
 from catalog.episodes.api import Episodes
 from catalog.location import base_folder
-from catalog.maintenance.api import Maintenance
-from catalog.maintenance.backup import back_up
 from catalog.query.api import Queries
 from catalog.session import Instant, Session
 from catalog.vectors.api import VectorLedger
@@ -29,6 +24,11 @@ from wshard.errors import CatalogError, CatalogWriteError
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from catalog.curation.annotations_api import Annotations
+    from catalog.curation.checks_api import CheckResults
+    from catalog.curation.collections_api import Collections
+    from catalog.maintenance.api import Maintenance
 
 
 class Catalog:
@@ -56,11 +56,7 @@ class Catalog:
         self.episodes = Episodes(session)
         self.query = Queries(session)
         self.vectors = VectorLedger(session)
-        self.annotations = Annotations(session)
-        self.checks = CheckResults(session)
-        self.collections = Collections(session)
         self.index_copies = IndexCopies(session)
-        self.maintenance = Maintenance(session)
 
     @staticmethod
     def open(location: str | Path, *, create: bool = False) -> Catalog:
@@ -94,6 +90,34 @@ class Catalog:
         """Close the database; the catalog cannot be used afterwards."""
         self._session.close()
 
+    @cached_property
+    def annotations(self) -> Annotations:
+        """Tags, notes, reviews, scores and lineage."""
+        from catalog.curation.annotations_api import Annotations
+
+        return Annotations(self._session)
+
+    @cached_property
+    def checks(self) -> CheckResults:
+        """Results of quality checks."""
+        from catalog.curation.checks_api import CheckResults
+
+        return CheckResults(self._session)
+
+    @cached_property
+    def collections(self) -> Collections:
+        """Saved queries and snapshots."""
+        from catalog.curation.collections_api import Collections
+
+        return Collections(self._session)
+
+    @cached_property
+    def maintenance(self) -> Maintenance:
+        """Integrity checks and backups."""
+        from catalog.maintenance.api import Maintenance
+
+        return Maintenance(self._session)
+
     @property
     def archive_id(self) -> str:
         """The id of the archive; it never changes."""
@@ -118,6 +142,8 @@ class Catalog:
 
 
 def _copy_version(path: Path, version: int) -> None:
+    from catalog.maintenance.backup import back_up
+
     if access(path) != "mode=rw":
         raise CatalogWriteError(f"cannot use the catalog at {path}: it is read-only here")
     back_up(path, path.with_name(f"{path.name}.version-{version}"))

@@ -218,6 +218,3 @@ def _parse_nonempty_set(opened: Archive, text: str) -> Where:
     if not opened.catalog.query.count(chosen):
         raise QueryError(f"expected a filter or collection that matches episodes, found none for {text!r}")
     return chosen
-
-
-VERBS = (duplicates, leaks, outliers, select, weights)

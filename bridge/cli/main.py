@@ -5,32 +5,53 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from copy import copy
-from typing import TYPE_CHECKING, Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
-from typer.main import get_command_name
 
-from bridge.cli import care, check, curate, index, ingest, labels, search, serve, shardify, show, train
-from bridge.cli import convert as convert_any
 from bridge.cli.examples import EXAMPLES
-from catalog.cli import annotate, collection, explore, ls
-from catalog.cli.annotations import app as annotations_app
-from wshard.cli import convert, doctor, files, layout, shardpack
 from wshard.cli.common import EXIT_INTERRUPTED
 from wshard.cli.interrupts import interrupt_once, restore_interrupts
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_VERBS: Final = {
+    "Archive": {
+        "bridge.cli.ingest": "ingest watch",
+        "catalog.cli.ls": "ls",
+        "bridge.cli.show": "show plot",
+        "bridge.cli.serve": "serve",
+        "catalog.cli.explore": "facets stats sql",
+    },
+    "Search": {
+        "bridge.cli.search": "search moments",
+        "bridge.cli.labels": "probe evaluate",
+        "bridge.cli.train": "train-embedder",
+    },
+    "Curate": {
+        "bridge.cli.check": "check",
+        "bridge.cli.curate": "duplicates leaks outliers select weights",
+        "bridge.cli.labels": "mislabeled",
+        "catalog.cli.annotate": "tag note review",
+        "catalog.cli.collection": "export-list",
+    },
+    "Maintenance": {"bridge.cli.care": "fsck health backup restore"},
+    "Files": {
+        "wshard.cli.files": "inspect verify repair recover cat",
+        "bridge.cli.convert": "convert formats",
+        "wshard.cli.convert": "export",
+        "bridge.cli.shardify": "shardify",
+        "wshard.cli.shardpack": "pack unpack",
+        "wshard.cli.doctor": "doctor",
+    },
+}
+"""Verbs by panel of the help and by module, which is imported when one of them is built."""
 
-    from typer.models import CommandInfo
-
-app = typer.Typer(
-    help="Catalog of, and similarity search over, robot-learning episodes.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    pretty_exceptions_enable=False,
-)
+_GROUPS: Final = {
+    "collection": ("Curate", "catalog.cli.collection"),
+    "annotations": ("Curate", "catalog.cli.annotations"),
+    "index": ("Maintenance", "bridge.cli.index"),
+    "layout": ("Files", "wshard.cli.layout"),
+}
 
 
 def _print_version(wanted: bool) -> None:
@@ -41,8 +62,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def options(
+def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -50,51 +70,35 @@ def options(
     """Catalog of, and similarity search over, robot-learning episodes."""
 
 
-_VERBS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Archive": (
-        *(ingest.ingest, ingest.watch, ls.ls, show.show, show.plot, serve.serve),
-        *(explore.facets, explore.stats, explore.sql),
-    ),
-    "Search": (search.search, search.moments, labels.probe, labels.evaluate, train.train_embedder),
-    "Curate": (
-        *(check.check, *curate.VERBS, labels.mislabeled),
-        *(annotate.tag, annotate.note, annotate.review, collection.export_list),
-    ),
-    "Maintenance": (care.fsck, care.health, care.backup, care.restore),
-    "Files": (
-        *(files.inspect, files.verify, files.repair, files.recover, files.cat),
-        *(convert_any.convert, convert_any.formats, convert.export, shardify.shardify),
-        *(shardpack.pack, shardpack.unpack, doctor.doctor),
-    ),
-}
-for _panel, _verbs in _VERBS.items():
-    for _verb in _verbs:
-        app.command(rich_help_panel=_panel)(_verb)
-app.add_typer(collection.app, name="collection", rich_help_panel="Curate")
-app.add_typer(annotations_app, name="annotations", rich_help_panel="Curate")
-app.add_typer(index.app, name="index", rich_help_panel="Maintenance")
-app.add_typer(layout.app, name="layout", rich_help_panel="Files")
+def make_app(word: str | None = None) -> typer.Typer:
+    """Return all verbs and groups; if `word` names one of them, only that: importing all takes longer than most run."""
+    app = typer.Typer(
+        callback=_options,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+    )
+    verbs = [
+        (verb, panel, module)
+        for panel, modules in _VERBS.items()
+        for module, verbs in modules.items()
+        for verb in verbs.split()
+    ]
+    known = {*_GROUPS, *(verb for verb, _, _ in verbs)}
+    for verb, panel, module in verbs:
+        if verb == word or word not in known:
+            app.command(rich_help_panel=panel)(getattr(import_module(module), verb.replace("-", "_")))
+    for group, (panel, module) in _GROUPS.items():
+        if group == word or word not in known:
+            app.add_typer(import_module(module).app, name=group, rich_help_panel=panel)
+    return app
 
 
 def command(word: str | None = None) -> Any:
-    """Return the command with all its verbs, whose help names every option in full and ends with an example.
-
-    If `word` names a command or a group, only that is built: building all takes longer than most commands run.
-    """
-    partial_app = copy(app)
-    partial_app.registered_commands = [
-        registered for registered in app.registered_commands if get_command_name(_name_of(registered)) == word
-    ]
-    partial_app.registered_groups = [registered for registered in app.registered_groups if registered.name == word]
-    command = typer.main.get_command(
-        partial_app if partial_app.registered_commands or partial_app.registered_groups else app
-    )
-    _prepare_help(command)
-    return command
-
-
-def _name_of(verb: CommandInfo) -> str:
-    return str(verb.name or getattr(verb.callback, "__name__", ""))
+    """Return make_app as a command, whose help names every option in full and ends with an example."""
+    whole = typer.main.get_command(make_app(word))
+    _prepare_help(whole)
+    return whole
 
 
 def _prepare_help(verb: Any, name: str = "", parent: Any = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bridge.archive import Archive, archive_of
@@ -12,8 +12,6 @@ from bridge.hits import Hits
 from bridge.index.base import Request
 from bridge.search.changes import ChangeCheck
 from bridge.search.matches import EpisodeRows
-from bridge.search.moments.nearest_example import find_moments
-from bridge.search.moments.search import MomentSearch
 from bridge.search.query.notes import explain_empty_result, explain_hits
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.prepare import PreparedQuery, QueryPreparer
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bridge.results import EpisodeRef
-    from bridge.search.moments.search import FoundMoments
+    from bridge.search.moments.search import FoundMoments, MomentSearch
     from bridge.search.query.examples import Example
     from bridge.search.query.fit import Query
     from bridge.search.ranking.episodes import FoundEpisodes
@@ -76,10 +74,11 @@ class TrajectoryRetriever:
         self._queries = QueryPreparer(self._catalog, embedder, names)
         self._stored = StoredVectors(self._archive)
         self._changes = ChangeCheck()
-        rows = EpisodeRows(self._catalog)
-        self._moments = MomentSearch(self._archive, rows)
-        made, read = self._queries.embedder_for, self._moments.read_rows
-        self._episodes = EpisodeSearch(self._archive, rows, self._stored, encoder, made, read)
+        self._rows = EpisodeRows(self._catalog)
+        self._episodes = EpisodeSearch(
+            self._archive, self._rows, self._stored, encoder, self._queries.embedder_for,
+            lambda *rows: self._moments.read_rows(*rows),  # noqa: PLW0108 -- not made before it is needed
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<TrajectoryRetriever of {self._archive.place.name!r}>"
@@ -89,6 +88,12 @@ class TrajectoryRetriever:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    @cached_property
+    def _moments(self) -> MomentSearch:
+        from bridge.search.moments.search import MomentSearch
+
+        return MomentSearch(self._archive, self._rows)
 
     def close(self) -> None:
         """Close the archive, unless it was passed open."""
@@ -173,8 +178,7 @@ class TrajectoryRetriever:
         """Return the top_k windows most similar to the query; the span of a hit has its timesteps.
 
         Searches the windows that were ingested; window_size, or the window plan (or its notation, "32:16"), selects one
-        of several plans. distinct: at most one hit per episode. Otherwise like search_similar_episodes; text= raises
-        QueryError.
+        of several plans. distinct: at most one hit per episode. Otherwise like search_similar_episodes, without text=.
         """
         options = SearchOptions(
             windows_only=True, window_size=window_size, windows=windows, distinct=distinct,
@@ -216,8 +220,7 @@ class TrajectoryRetriever:
         None = windows of several sizes. refine: align the query with the lanes in the files for exact bounds.
         max_overlap: maximum overlap of two moments of one episode, as a share of the timesteps covered by either.
         per_episode: maximum number of moments per episode. min_score: minimum score. exclude_self: exclude the episodes
-        that query and examples name. explain: report how the index found the windows. Raises like
-        search_similar_timesteps.
+        that query and examples name. explain: report how the index found the windows. Raises the same.
         """
         started = time.perf_counter()
         options = MomentOptions(
@@ -257,14 +260,13 @@ class TrajectoryRetriever:
         prepared, found = self._run(prepare, self._find_episodes)
         notes = explain_hits(self._catalog, options, request.where, len(found.hits), found.missing)
         refs = [ref for ref, _ in found.hits]
-        notes += self._changes.explain(refs)
         return Hits(
             refs,
             exact=found.answer.exact,
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
-            answered=self._queries.describe(prepared, given, notes),
+            answered=self._queries.describe(prepared, given, [*notes, *self._changes.explain(refs)]),
         )
 
     @one_blas_thread()  # products are small: threads of BLAS would spin between them
@@ -282,13 +284,14 @@ class TrajectoryRetriever:
 
     def _find_episodes(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
         found = self._episodes.search(prepared)
-        if prepared.options.alignment:
-            for view in prepared.views:
-                stored = self._stored.load(view.space, [match.episode for _, match in found.hits])
-                found = replace(found, hits=self._moments.align(view, found.hits, {*stored.episodes.tolist()}))
+        for view in prepared.views if prepared.options.alignment else ():
+            stored = self._stored.load(view.space, [match.episode for _, match in found.hits])
+            found = replace(found, hits=self._moments.align(view, found.hits, {*stored.episodes.tolist()}))
         return found
 
     def _find_moments(self, prepared: PreparedQuery[MomentOptions]) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
+        from bridge.search.moments.nearest_example import find_moments
+
         def find_source(example: Example, space: Space) -> tuple[int, int] | None:
             own = self._queries.query_episodes.find_ids(example, prepared.request.where)
             stored = self._stored.load(space, own).episodes

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import yaml
 from bridge_episodes import command
+from command_line import app
 from paths import ROOT
 
-from bridge.cli.main import app
 from catalog.testing.contract import make_record
 from embedders import WindowPlan
 from wshard import Catalog, Channel, Episode, Thresholds, TrajectoryIngestor, errors, open_archive, save_wshard

@@ -10,9 +10,9 @@ from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import numpy as np
+from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice, families

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.search.moments.overlap import overlap
 from embedders import ArcDct, WindowPlan
 from wshard import Channel, Episode, TrajectoryIngestor, save_wshard

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 from bridge_episodes import assert_complete, copies, counts, episode, files, ingest, opened_archive, save
+from command_line import app
 from paths import ROOT
 from typer.testing import CliRunner
 
 import bridge.cli.ingest
 from bridge import IngestReport
-from bridge.cli.main import app
 from bridge.episodes.read import Failure
 from bridge.maintenance import restore_archive
 from catalog.location import archive_named

@@ -336,7 +336,8 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 SEVERAL = """
 import json, sys
 from typer.testing import CliRunner
-from bridge.cli.main import app
+from bridge.cli.main import make_app
+app = make_app()
 done = [CliRunner().invoke(app, arguments.split()) for arguments in sys.argv[1:]]
 print(json.dumps([(one.exit_code, one.stdout, one.stderr) for one in done]))
 """

@@ -6,9 +6,9 @@ import json
 import math
 
 import pytest
+from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.cli.output import print_files
 from catalog.cli.common import print_table
 from catalog.testing.contract import make_record

@@ -6,9 +6,8 @@ import json
 
 import pytest
 from bridge_episodes import episode, ingest, save
+from command_line import app
 from typer.testing import CliRunner
-
-from bridge.cli.main import app
 
 
 @pytest.fixture(scope="module")

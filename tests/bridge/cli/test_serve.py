@@ -13,10 +13,10 @@ import time
 
 import httpx
 import pytest
+from command_line import app as commands
 from typer.testing import CliRunner
 from web_app import make_archive, need_pages
 
-from bridge.cli.main import app as commands
 from bridge.web import application, server
 
 

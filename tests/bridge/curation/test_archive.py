@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from bridge_episodes import episode, files, ingest, opened_archive, rewrite, save
+from command_line import app
 from typer.testing import CliRunner
 
 from bridge.cli import curate
-from bridge.cli.main import app
 from bridge.curation import (
     duplicates,
     find_duplicates,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from bridge_episodes import episode, files, ingest, save
+from command_line import app
 from deepdata_fake import Fake
 from deepdata_replay import serving
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from wshard import TrajectoryIngestor, open_archive
 from wshard import check_archive as check
 from wshard import repair_archive as repair

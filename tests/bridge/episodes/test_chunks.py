@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bridge_episodes import counts, episode, episodes_by_path, ingest, opened_archive, save, vectors_of
+from command_line import app
 from typer.testing import CliRunner
 
 from bridge import IngestReport, check_episodes
-from bridge.cli.main import app
 from bridge.episodes.read import Failure
 from bridge.ingest import watch as watching
 from bridge.maintenance.health import examine

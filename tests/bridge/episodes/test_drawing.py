@@ -9,13 +9,13 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from command_line import app
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from typer.testing import CliRunner
 from web_app import make_archive
 
-from bridge.cli.main import app
 from bridge.episodes.drawing import Course, Sketch, draw_html, draw_png, draw_svg, draw_text, read_sketch
 from bridge.episodes.pictures import encode_picture, picture_axes
 from bridge.episodes.series import read_series, thin_rows

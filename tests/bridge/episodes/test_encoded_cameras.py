@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from bridge_episodes import episode
+from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from wshard import Catalog, Channel, TrajectoryRetriever, load_wshard, save_wshard
 from wshard.media import ImageFrames, VideoFrames
 

@@ -24,13 +24,13 @@ from bridge_episodes import (
     spaces_of,
     vectors_of,
 )
+from command_line import app
 from typer.testing import CliRunner
 
 import bridge.episodes.open
 import bridge.episodes.read
 import bridge.support.batches
 from bridge import check_episodes
-from bridge.cli.main import app
 from embedders import PooledCallable
 from wshard import (
     Channel,

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save
+from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.testing.brute_force import make_space
 from embedders import PooledCallable
 from embedders.base import dim_of, embed_by

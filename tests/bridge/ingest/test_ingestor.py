@@ -23,12 +23,12 @@ from bridge_episodes import (
     spaces_of,
     vectors_of,
 )
+from command_line import app
 from typer.testing import CliRunner
 
 import bridge.ingest.fill
 import bridge.ingest.ingestor
 import bridge.support.batches
-from bridge.cli.main import app
 from embedders import PooledCallable, WindowPlan
 from wshard import Channel, TimebaseSpec, TrajectoryIngestor, TrajectoryRetriever, open_wshard, save_wshard
 from wshard.errors import (

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from command_line import app
 from typer.testing import CliRunner
 
 import wshard
-from bridge.cli.main import app
 from wshard.errors import EpisodeError, IngestError, LayoutError
 from wshard.training.conversion.record import record
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from bridge_episodes import INGEST, assert_complete, copies, episode, ingest, save, spaces_of, start
+from command_line import app
 from typer.testing import CliRunner
 
 from bridge.archive import is_url
-from bridge.cli.main import app
 from bridge.maintenance import restore_archive
 from bridge.search.ranking.block_weights import BlockWeights
 from bridge.search.ranking.query_vector import QueryVector

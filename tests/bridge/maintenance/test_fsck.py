@@ -24,13 +24,13 @@ from bridge_episodes import (
     save,
     spaces_of,
 )
+from command_line import app
 from databases import SQLITE_ALONE, SQLITE_FIRST
 from robot_files import ROBOT_FILES
 from topic_logs import robot_messages, write_ros2
 from typer.testing import CliRunner
 
 import bridge.ingest.ingestor
-from bridge.cli.main import app
 from bridge.maintenance.findings import ADVICE
 from embedders import WindowPlan
 from wshard import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from command_line import app
 from index_folders import home_of
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.maintenance import indexes
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors

@@ -9,10 +9,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 from bridge_episodes import assert_complete, copies, episode, files, ingest, opened_archive, rewrite, save, spaces_of
+from command_line import app
 from index_folders import home_of
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.index.embedded.index import EmbeddedIndex
 from bridge.maintenance import restore_archive
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import app
 from hypothesis import given
 from hypothesis import strategies as st
 from plays import PLAN, episode_of, labels, name_of, play, run, stored
@@ -16,7 +17,6 @@ from typer.testing import CliRunner
 
 from bridge import without_overlaps
 from bridge.alignment import align, numpy_kernel
-from bridge.cli.main import app
 from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
 from bridge.search.moments.lane_rows import LaneRows, prepare_rows

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save
+from command_line import app
 from typer.testing import CliRunner
 
 from bridge import archive as archives
-from bridge.cli.main import app
 from embedders import BOTH
 from wshard import TrajectoryRetriever, open_archive, save_wshard
 from wshard.errors import EntryNotFoundError, MissingFileError, QueryError, StaleEpisodeError

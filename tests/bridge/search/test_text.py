@@ -9,10 +9,10 @@ from threading import Event
 import numpy as np
 import pytest
 from bridge_episodes import counts, episode, files, ingest, opened_archive, rewrite, save, spaces_of
+from command_line import app
 from sentence_folders import write_folder
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.evaluation import evaluate_label, evaluate_search
 from bridge.search.ranking.scores import reciprocal_ranks
 from embedders import BOTH, WindowPlan

@@ -14,11 +14,11 @@ import h5py
 import httpx
 import numpy as np
 import pytest
+from command_line import app as commands
 from simplejpeg import decode_jpeg
 from typer.testing import CliRunner
 from web_app import make_archive, need_pages, running_app
 
-from bridge.cli.main import app as commands
 from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.web.accounts import Account, hash_token
 from bridge.web.api import listing, scatter

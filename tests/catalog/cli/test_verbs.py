@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import app
 from terminal import on_a_terminal
 from typer.testing import CliRunner, Result
 
-from bridge.cli.main import app
 from catalog import Catalog, Compare
 from catalog.testing.contract import make_record
 

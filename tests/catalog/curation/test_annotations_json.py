@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from catalog import Catalog
 from catalog.testing.contract import make_record
 from wshard.errors import FilterError

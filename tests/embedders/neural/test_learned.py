@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from command_line import app
 from shard_entries import rewrite_entries
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.training.train_encoder import Lesson, train_embedder
 from embedders import Space, embedder_of, make_embedder, unit_rows
 from embedders.neural.learned import Learned

@@ -6,10 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from command_line import app
 from shard_entries import rewrite_entries
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from bridge.training.train_encoder import Lesson, adapt_embedder
 from embedders import Blocks, Space, embedder_of, make_embedder, unit_rows
 from embedders.testing import EmbedderContract

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
+from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.main import app
 from wshard import Episode, TimebaseSpec, TrajectoryIngestor, TrajectoryRetriever, open_archive, open_sink
 from wshard.errors import MissingFileError
 from wshard.media import VideoFrames, encode_video
