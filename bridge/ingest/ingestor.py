@@ -28,6 +28,7 @@ from bridge.ingest.register import count_missing, register
 from bridge.ingest.report import IngestReport, Run
 from bridge.ingest.text import embed_tasks, load_text_encoder
 from bridge.ingest.watch import watch
+from bridge.spaces.alike_lanes import find_alike_lanes
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice
@@ -235,6 +236,7 @@ class TrajectoryIngestor:
                 embed_tasks(run, encoder)
             run.index_sync.finish()
             report.delayed, report.anomalies = run.index_sync.delayed, run.anomalies.list()
+            report.alike = find_alike_lanes(self._archive.catalog) if report.embedded else []
         report.seconds = time.perf_counter() - started
         return report
 

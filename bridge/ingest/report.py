@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bridge.episodes.anomalies import Anomaly
     from bridge.episodes.read import Failure
     from bridge.ingest.index_sync import IndexSync
+    from bridge.spaces.alike_lanes import AlikeLanes
     from bridge.support.progress import Progress
     from bridge.support.workers import Workers
 
@@ -46,9 +47,9 @@ class IngestReport:
     vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
     is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix;
     unread: of them, those of arrays and tables of no known layout, by their paths.
-    spaces: how many episodes got vectors of which lanes: only episodes with the same lanes are compared. formats: the
-    numbers of locations and of episodes that were read in each format, or by each layout. anomalies: odd
-    numbers in the episodes that were read, by location and kind.
+    spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the
+    same under different names. formats: the numbers of locations and of episodes that were read in each format, or by
+    each layout. anomalies: odd numbers in the episodes that were read, by location and kind.
     """
 
     new: int = 0
@@ -68,6 +69,7 @@ class IngestReport:
     skipped: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     spaces: dict[str, int] = field(default_factory=dict)
+    alike: list[AlikeLanes] = field(default_factory=list)
     formats: dict[str, tuple[int, int]] = field(default_factory=dict)
     anomalies: list[Anomaly] = field(default_factory=list)
     seconds: float = 0.0

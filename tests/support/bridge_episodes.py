@@ -61,7 +61,7 @@ def files(folder):
 
 
 def counts(report, without=""):
-    left_out = ("seconds", "failed", "spaces", "formats", "anomalies", without)
+    left_out = ("seconds", "failed", "spaces", "alike", "formats", "anomalies", without)
     return {name: value for name, value in vars(report).items() if value and name not in left_out}
 
 

@@ -55,9 +55,9 @@ class MappedSource(WrappedSource):
 
     Names are block names ("signal/observation.state") or ids ("observation.state"); a new id keeps the kind of the old
     name. "reward", "done" and "truncated" name the lanes of steps; in recordings, "clock" names the topic that
-    determines the timesteps.
+    determines the timesteps. An episode that has the new name instead of the old one stays as it is.
 
-    Raises EntryNotFoundError where an episode lacks a lane that the map names, FormatError where two have one name.
+    Raises EntryNotFoundError where an episode has neither, FormatError where two lanes have one name.
     """
 
     def __init__(self, source: Source, lane_map: str) -> None:
@@ -156,7 +156,9 @@ def _map_names(info: EpisodeInfo, renamed: Mapping[str, str], where: str) -> dic
     """Return {new block name: old one} of every lane."""
     new_names = {}
     for old, new in renamed.items():
-        block = next((name for name in (old, f"signal/{old}", f"action/{old}") if name in info.lanes), None)
+        block, present = (_find_block(name, info) for name in (old, new))
+        if block is None and present is not None:
+            continue
         if block is None:
             available = ", ".join(info.lanes) or "none"
             raise EntryNotFoundError(f"{where}: no lane {old!r} to rename; it has {available}")
@@ -167,3 +169,8 @@ def _map_names(info: EpisodeInfo, renamed: Mapping[str, str], where: str) -> dic
     if len(names) < len(info.lanes):
         raise FormatError(f"{where}: the lane map gives two lanes the same name: {', '.join(names)}")
     return names
+
+
+def _find_block(name: str, info: EpisodeInfo) -> str | None:
+    """Return the block of an episode that a name means, None if it has none."""
+    return next((block for block in (name, f"signal/{name}", f"action/{name}") if block in info.lanes), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bridge.answered import LeftOut
+from bridge.spaces.alike_lanes import find_alike_lanes
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised
 from catalog.filters.where import EVERYTHING
 from embedders.registry import DEFAULT_EMBEDDER
@@ -14,6 +15,7 @@ from wshard.errors import NoLaneError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from bridge.spaces.alike_lanes import AlikeLanes
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from catalog.records import Layout
@@ -65,8 +67,9 @@ class CoverageReader:
         alike = [id_ for id_, space in others.items() if space.windows in plans]
         uncovered = self._catalog.vectors.uncovered(own, where, others=[alike, [*others]], lanes=observed)
         counts: dict[tuple[str, str], int] = {}
+        renamed = find_alike_lanes(self._catalog) if any(group.space_id is not None for group in uncovered) else []
         for group in uncovered:
-            reason = _explain(group, layouts[group.layout_id], spaces, others)
+            reason = _explain(group, layouts[group.layout_id], spaces, others, renamed)
             counts[reason] = counts.get(reason, 0) + group.episodes
         left_out = tuple(LeftOut(count, *reason) for reason, count in counts.items())
         if not left_out:
@@ -74,14 +77,18 @@ class CoverageReader:
         return self._catalog.query.count(where) - sum(one.episodes for one in left_out), left_out
 
 
-def _explain(group: Uncovered, layout: Layout, spaces: Sequence[Space], others: dict[int, Space]) -> tuple[str, str]:
+def _explain(
+    group: Uncovered, layout: Layout, spaces: Sequence[Space], others: dict[int, Space], alike: Sequence[AlikeLanes]
+) -> tuple[str, str]:
     """Return why the episodes of a group were not compared, and the way on."""
     instead = None if group.space_id is None else others[group.space_id]
     same_windows = [space for space in spaces if instead is not None and space.windows == instead.windows]
     if instead is not None and (not spaces or not same_windows):
         return f"have vectors of {instead.windows} alone", "`wshard ingest FOLDER --windows both` embeds the others"
     if instead is not None and all(space.lanes != instead.lanes for space in spaces):
-        return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)})", _compare_others(instead, spaces[-1])
+        return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)})", _compare_others(
+            instead, spaces[-1], alike
+        )
     if instead is not None:
         embedder = spaces[-1].embedder
         chosen = "" if embedder == DEFAULT_EMBEDDER else f" --embedder {embedder}"
@@ -96,9 +103,13 @@ def _explain(group: Uncovered, layout: Layout, spaces: Sequence[Space], others: 
     return NO_VECTORS, "`wshard ingest FOLDER` embeds them, or says why not"
 
 
-def _compare_others(instead: Space, searched: Space) -> str:
+def _compare_others(instead: Space, searched: Space, alike: Sequence[AlikeLanes]) -> str:
     """Return how to compare episodes that have other lanes."""
     shared = [lane for lane in searched.lanes if lane in instead.lanes]
+    own, of_query = ({lane.name for lane in space.lanes} for space in (instead, searched))
+    renamed = [one for one in alike if {*one} & own and {*one} & of_query and {*one} <= own | of_query]
+    if renamed:
+        return f"`wshard ingest FOLDER {' '.join(map(str, renamed))}` compares them, if these lanes mean the same"
     if not shared:
         return "a query with these lanes finds them"
     names = ",".join(lane.name.removeprefix(_OBSERVATION) for lane in shared)

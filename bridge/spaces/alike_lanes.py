@@ -1,0 +1,74 @@
+"""Proposes lanes that may mean the same under different names: of one shape and scale, never both in one episode."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from bridge.spaces.lanes import LaneChoice, choose_lanes
+from bridge.spaces.statistics import lane_statistics
+from embedders.standardise import scales
+from wshard.errors import NoLaneError
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from embedders.space import LaneSpec, Statistics
+
+_MOST_LANES: Final = 32  # the most frequent ones are considered
+_FARTHEST: Final = 1.0
+"""Standard deviations between the means of a channel of both."""
+_LARGEST_RATIO: Final = 2.0
+"""Of the standard deviations of a channel of both."""
+
+
+class AlikeLanes(NamedTuple):
+    """Two lanes that may mean the same: `rare` has fewer episodes."""
+
+    rare: str
+    frequent: str
+
+    def __str__(self) -> str:
+        """Return the option that gives both one name."""
+        rare, frequent = (name.removeprefix("signal/") for name in self)
+        return f"--map {rare}={frequent}"
+
+
+def find_alike_lanes(catalog: Catalog) -> list[AlikeLanes]:
+    """Return pairs of lanes that are embedded by default, are never in one episode, and agree in shape and scale."""
+    layouts: dict[LaneSpec, dict[int, int]] = {}  # of each lane, with the numbers of episodes
+    for layout in catalog.query.layouts():
+        try:
+            lanes = choose_lanes(layout.lanes, LaneChoice())
+        except NoLaneError:
+            continue
+        for lane in lanes:
+            layouts.setdefault(lane, {})[layout.id] = layout.episodes
+    known: dict[LaneSpec, Statistics | None] = {}
+
+    def measure(lane: LaneSpec) -> Statistics | None:
+        if lane not in known:
+            try:
+                known[lane] = lane_statistics(catalog, [*layouts[lane]], (lane,))
+            except NoLaneError:
+                known[lane] = None
+        return known[lane]
+
+    ordered = sorted(layouts, key=lambda lane: -sum(layouts[lane].values()))[:_MOST_LANES]
+    return [
+        AlikeLanes(rare.name, frequent.name)
+        for frequent, rare in combinations(ordered, 2)
+        if frequent.shape == rare.shape
+        and not layouts[frequent].keys() & layouts[rare].keys()
+        and _is_alike(measure(frequent), measure(rare))
+    ]
+
+
+def _is_alike(one: Statistics | None, other: Statistics | None) -> bool:
+    if one is None or other is None:
+        return False
+    first, second = scales(one.std), scales(other.std)
+    ratios = np.maximum(first / second, second / first)
+    distances = np.abs(one.mean - other.mean) / np.maximum(first, second)
+    return bool((ratios <= _LARGEST_RATIO).all() and (distances <= _FARTHEST).all())
