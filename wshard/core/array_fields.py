@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
@@ -151,13 +152,7 @@ class DType(StrEnum):
     @staticmethod
     def from_numpy(dtype: Any) -> DType:
         """Return the DType of a numpy dtype; raises EpisodeError for others, such as complex, datetime or object."""
-        plain = np.dtype(dtype).newbyteorder("=")
-        if plain.name == "bfloat16":
-            return DType.BFLOAT16
-        try:
-            return DType(_SHORT_NAMES[plain.name])
-        except KeyError:
-            raise EpisodeError(f"dtype: expected one of {', '.join(_SHORT_NAMES)}, found {plain.name}") from None
+        return _of_numpy(np.dtype(dtype))
 
     @staticmethod
     def parse(name: object, where: str = "dtype", block: str = "") -> DType:
@@ -172,6 +167,17 @@ class DType(StrEnum):
             where = f"{where}: {block}: dtype" if block else where
             raise LaneError(f"{where}: expected one of {known}, found {reprlib.repr(name)}")
         return kind
+
+
+@lru_cache(maxsize=64)  # numpy takes longer for the name of a dtype than for its hash
+def _of_numpy(dtype: np.dtype[Any]) -> DType:
+    name = dtype.newbyteorder("=").name
+    if name == "bfloat16":
+        return DType.BFLOAT16
+    try:
+        return DType(_SHORT_NAMES[name])
+    except KeyError:
+        raise EpisodeError(f"dtype: expected one of {', '.join(_SHORT_NAMES)}, found {name}") from None
 
 
 _NUMPY_CODES = {

@@ -175,8 +175,8 @@ def check_dataset(dataset: Any, where: str) -> None:
         if any(code == _FLETCHER32 for code, *_ in filters):
             _check_chunks(dataset, where)
         chunk = settings.get_chunk() if layout == h5d.CHUNKED else (0,)
-        item, shape = dataset.dtype.itemsize, dataset.shape
-        chunk_size, size = math.prod(chunk) * item, math.prod(shape) * item if shape else 0
+        dtype, shape = dataset.dtype, dataset.shape
+        chunk_size, size = math.prod(chunk) * dtype.itemsize, math.prod(shape) * dtype.itemsize if shape else 0
         stored = dataset.id.get_storage_size() if size > _UNCHECKED_SIZE else 0
     if chunk_size > _MAX_CHUNK:
         raise LimitError(f"{where}: expected chunks of at most {_MAX_CHUNK} bytes, found {chunk_size}")
@@ -185,7 +185,7 @@ def check_dataset(dataset: Any, where: str) -> None:
     file = checked_file(import_h5py().h5f.get_name(dataset.id))
     if file is not None and filters:
         file.largest_chunk = max(file.largest_chunk, chunk_size)
-    if file is not None and dataset.dtype.kind == "O":
+    if file is not None and dtype.kind == "O":
         with translate_errors(where):
             _check_lists(dataset, file, where, chunk=chunk if layout == h5d.CHUNKED else (), filters=filters)
 

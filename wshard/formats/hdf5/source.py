@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
@@ -91,7 +92,7 @@ class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
             dataset = self._dataset(ref, column)
             rows = _positions(dataset, first, last, info, block) if column.kind == "words" else dataset[first:last]
         array = np.asarray(rows != 0 if column.kind == "flags" else rows, dtype=lane.dtype.numpy_dtype)
-        if array.size != (last - first) * int(np.prod(lane.shape, dtype=np.int64)):
+        if array.size != (last - first) * math.prod(lane.shape):
             raise FormatError(f"{where}: expected {last - first} rows of {list(lane.shape)}, found {list(array.shape)}")
         return np.ascontiguousarray(array.reshape(last - first, *lane.shape))
 

@@ -6,7 +6,7 @@ import io
 import math
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -37,18 +37,37 @@ _MAX_GROUPS: Final = 1 << 20
 _MAX_STATED: Final = 64  # groups whose attributes stay in memory
 
 
+class _Dataset:
+    """A dataset whose shape and dtype were read from the file once; h5py reads them each time."""
+
+    __slots__ = ("_rows", "dtype", "shape", "size")
+
+    def __init__(self, dataset: Any) -> None:
+        self._rows, self.shape, self.dtype, self.size = dataset, dataset.shape, dataset.dtype, dataset.size
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self._rows[rows]
+
+
 class Hdf5Arrays:
     """An HDF5 file."""
 
     def __init__(self, place: Place) -> None:
         self._where, self._file = str(place), open_hdf5(place)
-        self._found: dict[str, dict[str, Any]] = {}
+        self._node: tuple[str, Any] = "", self._file
+        self._found: dict[str, dict[str, _Dataset]] = {}
         self._stated: dict[str, dict[str, Any]] = {}
 
     def close(self) -> None:
         """Close the file."""
-        self._found = {}
+        self._found, self._node = {}, ("", None)
         self._file.close()
+
+    def _group(self, path: str) -> Any:
+        """Return a group; the last one is kept, as its datasets and its attributes are asked for."""
+        if path != self._node[0]:
+            self._node = path, expect_group(self._file, path, self._where) if path else self._file
+        return self._node[1]
 
     def paths(self, group: str = "") -> list[str]:
         """Return the paths of the datasets below a group."""
@@ -61,25 +80,25 @@ class Hdf5Arrays:
     def single(self, name: str) -> RowArray:
         """Return a dataset without a look at others."""
         with translate_errors(self._where):
-            return cast("RowArray", expect_dataset(self._file, name, self._where))
+            return _Dataset(expect_dataset(self._file, name, self._where))
 
     def column(self, path: str) -> RowArray:
         """Return a dataset."""
         for group, datasets in self._found.items():
             inner = path.removeprefix(f"{group}/") if group else path
             if inner in datasets:
-                return cast("RowArray", datasets[inner])
+                return datasets[inner]
         group, _, name = path.rpartition("/")
         datasets = self._datasets(group)
         if name not in datasets:
             raise FormatError(f"{self._where}: expected a dataset {path!r}, found none")
-        return cast("RowArray", datasets[name])
+        return datasets[name]
 
-    def _datasets(self, group: str) -> dict[str, Any]:
+    def _datasets(self, group: str) -> dict[str, _Dataset]:
         if group not in self._found:
             with translate_errors(self._where):
-                node = expect_group(self._file, group, self._where) if group else self._file
-                datasets = dict(walk_datasets(node, self._where))
+                found = walk_datasets(self._group(group), self._where)
+                datasets = {path: _Dataset(dataset) for path, dataset in found}
             if len(self._found) > 1:
                 self._found.pop(next(iter(self._found)))
             self._found[group] = datasets
@@ -104,7 +123,7 @@ class Hdf5Arrays:
         """Return the attributes of a group."""
         if group not in self._stated:
             with translate_errors(self._where):
-                stated = read_attributes(expect_group(self._file, group, self._where) if group else self._file)
+                stated = read_attributes(self._group(group))
             if len(self._stated) > _MAX_STATED:
                 self._stated.clear()
             self._stated[group] = stated

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from wshard.errors import ArrayKindError, FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
-from wshard.formats.layouts.columns import of_batch, rows_of, taken, turned, value_of
+from wshard.formats.layouts.cameras import listed_images
+from wshard.formats.layouts.columns import of_batch, rows_of, stacked, taken, turned, value_of
 from wshard.formats.layouts.layout import ACTION
-from wshard.formats.layouts.step_values import as_flags, read_by_rule
+from wshard.formats.layouts.step_values import as_flags, at_last_step, nanoseconds, read_by_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from wshard.formats.layouts.columns import ArrayFile, RowArray
     from wshard.formats.layouts.episodes import EpisodeSlice
     from wshard.formats.layouts.layout import ArrayRule, EpisodeLayout
+    from wshard.formats.layouts.plan import ArrayPlan
 
 MUST_FIT: Final = frozenset((ACTION, rules.REWARD, rules.END, rules.TRUNCATED, rules.TIME))
 """Roles of arrays that must have a row per timestep."""
@@ -85,6 +84,29 @@ class EpisodeArrays:
             return replace(rule, once=True), column
         return rule, turned(column) if rule.axis and len(column.shape) > 1 else column
 
+    def views(self, plan: ArrayPlan) -> dict[str, tuple[ArrayRule, Any]]:
+        """Return {path: (rule, rows of the episode)}, or in place of rows why they cannot be read."""
+        where = self._where
+        views: dict[str, tuple[ArrayRule, Any]] = {}
+        for lane, (rule, parts) in plan.stacks.items():
+            columns = [read_by_rule(self.of(path, part)[0], part) for path, part in zip(rule.names, parts, strict=True)]
+            views[lane] = rule, stacked(columns, f"{where}: {lane}")
+        for path, stated in plan.single.items():
+            rule, column = self.readable(path, stated)
+            if not isinstance(column, str):
+                if 0 in column.shape[1:]:  # rows without values
+                    continue
+                if rule.files:
+                    column = listed_images(column, self._episode.file, f"{where}: {path!r}")
+                elif rule.role == rules.TIME and column.shape:
+                    column = nanoseconds(column, rule.unit or "s", f"{where}: {path!r}")
+            views[path] = rule, column
+        for path, (rule, column) in views.items():
+            if rule.role in (rules.END, rules.TRUNCATED) and not column.shape:
+                length = count_steps(self._layout.episodes.steps, views, where)
+                views[path] = replace(rule, once=False), at_last_step(column, length)
+        return views
+
     def _of_batch(self, column: RowArray) -> tuple[Any, bool]:
         ref, axis = self._episode, self._layout.episodes.axis
         shape, length = column.shape, ref.stop or 0
@@ -92,64 +114,6 @@ class EpisodeArrays:
             has_final = shape[1 - axis] == self._count + 1
             return of_batch(column, ref.number, axis, length + has_final), False
         return (value_of(column, ref.number) if shape[0] == self._episodes else column), True
-
-
-def find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) -> dict[str, tuple[str, ...]]:
-    """Return the columns that make each lane; raises LayoutError for a lane without any.
-
-    Wildcards stand for columns [rows] of numbers that neither [arrays] nor another lane names.
-    """
-    prefix, paths, used = f"{group}/" if group else "", file.paths(group), set[str]()
-    found: dict[str, tuple[str, ...]] = dict.fromkeys(layout.stack, ())
-    for wild in (False, True):
-        for lane, patterns in layout.stack.items():
-            for pattern in patterns:
-                is_wild = any(sign in pattern for sign in "*?[") and pattern not in paths
-                if is_wild != wild:
-                    continue
-                fitting = (
-                    [path for path in paths if path not in used and fnmatchcase(path, pattern)] if wild else [pattern]
-                )
-                names = [
-                    path
-                    for path in fitting
-                    if not wild or (not layout.names(path) and _is_plain(file, f"{prefix}{path}"))
-                ]
-                used.update(names)
-                found[lane] += tuple(names)
-    needed = [*layout.required, *(name for names in found.values() for name in names)]
-    if missing := [name for name in needed if name not in paths]:
-        raise LayoutError(
-            f"{where}: layout {layout.name!r}: expected an array {missing[0]!r}, found {', '.join(paths) or 'none'}"
-        )
-    return {lane: names for lane, names in found.items() if names}
-
-
-def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the channels of an array: listed, or those of the attribute "@NAME" or the array of texts."""
-    if len(rule.names) != 1:
-        return rule.names
-    (name,) = rule.names
-    for group in dict.fromkeys(groups):
-        if name.startswith("@"):
-            value = file.attributes(group).get(name[1:])
-            if isinstance(value, list):
-                return tuple(map(str, value))
-        elif name in file.paths(group):
-            column = file.column(f"{group}/{name}" if group else name)
-            if column.dtype.kind not in "OSU":
-                continue
-            texts = np.asarray(column[()]).reshape(-1).tolist()
-            return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in texts)
-    return () if name.startswith("@") or "/" in name else rule.names
-
-
-def _is_plain(file: ArrayFile, path: str) -> bool:
-    try:
-        column = file.column(path)
-    except ArrayKindError:
-        return False
-    return len(column.shape) == 1 and column.dtype.kind in "biuf"
 
 
 def has_steps(column: Any, length: int, rule: ArrayRule, *, is_short: bool) -> bool:

@@ -26,25 +26,22 @@ from wshard.formats.layouts.cameras import (
     fill_path,
     find_cameras,
     find_file,
-    listed_images,
     path_values,
     read_details,
     why_empty,
 )
-from wshard.formats.layouts.columns import stacked
 from wshard.formats.layouts.containers import open_arrays
 from wshard.formats.layouts.episode_arrays import (
     EpisodeArrays,
     count_steps,
-    find_stacks,
-    given_names,
     has_steps,
 )
 from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
 from wshard.formats.layouts.facts import EpisodeFacts
-from wshard.formats.layouts.layout import ACTION, FOLDERS, SUFFIXES, ArrayRule, split_role
+from wshard.formats.layouts.layout import ACTION, FOLDERS, SUFFIXES
 from wshard.formats.layouts.named import find_layout
-from wshard.formats.layouts.step_values import NO_TIME, at_last_step, nanoseconds, read_by_rule
+from wshard.formats.layouts.plan import given_names, plan_arrays
+from wshard.formats.layouts.step_values import NO_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,6 +53,8 @@ if TYPE_CHECKING:
     from wshard.core.types import TimebaseSpec
     from wshard.formats.hdf5.lane_table import ColumnInfo, DatasetColumn
     from wshard.formats.layouts.columns import ArrayFile, RowArray
+    from wshard.formats.layouts.layout import ArrayRule
+    from wshard.formats.layouts.plan import ArrayPlan
 
 _BLOCKS: Final = {rules.REWARD: REWARD, rules.END: DONE, rules.TRUNCATED: TRUNCATIONS, rules.TIME: TIMESTAMPS}
 _CLOCK_ROWS: Final = 1024  # of the times, from which the rate is taken
@@ -186,7 +185,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             facts.add_attribute(name, value)
         table.metadata.update({name: value for name, value in layout.constants.items() if name != rules.ENVIRONMENT})
         table.metadata.update({ref.end: layout.episodes.horizon if ref.end == "horizon" else True} if ref.end else {})
-        add_cameras(table, ref.file, layout.cameras, self._values(key, ref, table.metadata))
+        if layout.cameras:
+            add_cameras(table, ref.file, layout.cameras, self._values(key, ref, table.metadata))
         id_ = facts.id or self._id_of(key, ref, table.metadata)
         return table.info(id_, env_id=facts.environment, timebase=self._clock(table, times, file))
 
@@ -227,6 +227,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
 
     def _details(self, key: str, ref: EpisodeSlice) -> dict[str, Any]:
         """Return what the JSON file of an episode states, {} without one."""
+        if not self.layout.details:
+            return {}
         values, where = self._values(key, ref, {}), self.where_of(key)
         place = find_file(ref.file, self.layout.details, values, where)
         return read_details(place, self.layout.details_row, values) if place is not None and place.exists() else {}
@@ -267,34 +269,14 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         cache = self._cache("views")
         last = cache.get("")
         if last is None or last[0] is not ref or last[1] is not file:
-            last = cache[""] = ref, file, self._make_views(ref, file)
+            where = self.where_of("")
+            arrays = EpisodeArrays(self.layout, ref, file, self._counts.get(ref.file.uri, (0, 0)), where)
+            last = cache[""] = ref, file, arrays.views(self._plan(ref, file, where))
         views: dict[str, tuple[ArrayRule, Any]] = last[2]
         return views
 
-    def _make_views(self, ref: EpisodeSlice, file: ArrayFile) -> dict[str, tuple[ArrayRule, Any]]:
-        layout, where = self.layout, self.where_of("")
-        rows = EpisodeArrays(layout, ref, file, self._counts.get(ref.file.uri, (0, 0)), where)
-        views: dict[str, tuple[ArrayRule, Any]] = {}
-        paths = [*file.paths(ref.group)]
-        for lane, names in find_stacks(layout, file, ref.group, where).items():
-            columns = [read_by_rule(rows.of(path, layout.rule_of(path))[0], layout.rule_of(path)) for path in names]
-            views[lane] = ArrayRule(lane, *split_role(lane), names=names), stacked(columns, f"{where}: {lane}")
-            paths = [path for path in paths if path not in names]
-        for path in paths:
-            rule = layout.rule_of(path)
-            if rule.role == rules.SKIP:
-                continue
-            rule, column = views[path] = rows.readable(path, rule)
-            if isinstance(column, str):
-                continue
-            if 0 in column.shape[1:]:  # rows without values
-                del views[path]
-            elif rule.files:
-                views[path] = rule, listed_images(column, ref.file, f"{where}: {path!r}")
-            elif rule.role == rules.TIME and column.shape:
-                views[path] = rule, nanoseconds(column, rule.unit or "s", f"{where}: {path!r}")
-        for path, (rule, column) in views.items():
-            if rule.role in (rules.END, rules.TRUNCATED) and not column.shape:
-                length = count_steps(layout.episodes.steps, views, where)
-                views[path] = replace(rule, once=False), at_last_step(column, length)
-        return views
+    def _plan(self, ref: EpisodeSlice, file: ArrayFile, where: str) -> ArrayPlan:
+        """Return what the arrays of an episode are: one answer for a file with rows of all episodes."""
+        if self.layout.has_groups:
+            return plan_arrays(self.layout, file, ref.group, where)
+        return self._remember("plans", ref.file.uri, lambda: plan_arrays(self.layout, file, ref.group, where))

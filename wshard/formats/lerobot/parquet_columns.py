@@ -14,6 +14,7 @@ from wshard.core.array_fields import DType
 from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError, LimitError
 from wshard.formats.lerobot.arrow_arrays import concat_arrays, count_leaves, storage_type, to_array
+from wshard.formats.lerobot.image_column import ImageColumn
 from wshard.formats.lerobot.open_parquet import import_parquet, translate_errors
 
 if TYPE_CHECKING:
@@ -36,7 +37,6 @@ _MAX_GROUPS_AHEAD: Final = 32  # row groups; reading more would be wasted if seq
 _LARGE: Final = 1 << 24
 _ANY: Final = (-1,)  # in place of the shape of rows, of those that stay Arrow arrays
 _MAX_ROWS: Final = 1 << 20  # of row groups that are read whole
-_BATCH: Final = 16  # images that are read at once
 
 
 class _Footer(NamedTuple):
@@ -141,14 +141,14 @@ class ParquetColumns:
         """Return rows [start, stop) of a column as an Arrow array; those of the last row groups stay in memory."""
         with translate_errors(self.path):
             first, last = self._groups(start, stop)
-            begin, known = self._footer.starts[first], self._rows.get((name, _ANY))
+            column = name, _ANY
+            known = self._rows.get(column)
             if known is None or not known.first <= first < last <= known.last:
-                if self._footer.starts[last] - begin > _MAX_ROWS:
+                if self._footer.starts[last] - self._footer.starts[first] > _MAX_ROWS:
                     return concat_arrays([*self.batches(name, start, stop, _MAX_ROWS)])
-                names = {one for (one, shape), rows in self._rows.items() if known and rows[:2] == known[:2]} | {name}
-                table = self._columns([*names], range(first, last))  # what was read alike is read together
-                self._rows |= {(one, _ANY): _Rows(first, last, begin, table[one].combine_chunks()) for one in names}
-                known = self._rows[name, _ANY]
+                if known is None or known.last != first or not self._read_ahead(column, first, last):
+                    self._read_groups(self._columns_read_alike(column) if known else [column], first, last)
+                known = self._rows[column]
             return known.values.slice(start - known.start, stop - start)
 
     def images(self, name: str, start: int, stop: int) -> ImageColumn:
@@ -225,14 +225,22 @@ class ParquetColumns:
     def _read_groups(self, columns: list[_Column], first: int, last: int) -> None:
         table = self._columns([name for name, _ in columns], range(first, last))
         for name, shape in columns:
-            values = to_array(table[name], shape, f"{self.path}: column {name!r}")
+            stored = table[name]
+            values = (
+                stored.combine_chunks() if shape == _ANY else to_array(stored, shape, f"{self.path}: column {name!r}")
+            )
             self._rows[name, shape] = _Rows(first, last, self._footer.starts[first], values)
 
     def _size(self, column: _Column) -> int:
-        """Return the bytes of a row."""
-        return math.prod(column[1]) * self.dtype(column[0]).size
+        """Return the bytes of a row; of one that stays an Arrow array, those of the first row group."""
+        name, shape = column
+        if shape != _ANY:
+            return math.prod(shape) * self.dtype(name).size
+        group = self._footer.metadata.row_group(0)
+        stored = sum(int(group.column(leaf).total_uncompressed_size) for leaf in self._leaves[name])
+        return stored // max(int(group.num_rows), 1)
 
-    def _columns_read_alike(self, column: _Column, count: int) -> list[_Column]:
+    def _columns_read_alike(self, column: _Column, count: int = 0) -> list[_Column]:
         """Return the columns with the same row groups in memory; reading `count` rows of them together costs least."""
         cached = self._rows[column]
         return [
@@ -269,32 +277,3 @@ class ParquetColumns:
             self._column_index(name)
         leaves = sorted({leaf for name in names for leaf in self._leaves[name]})
         return self._file.reader.read_row_groups([*groups], column_indices=leaves, use_threads=False)
-
-
-class ImageColumn:
-    """The encoded images of consecutive rows; sequential access reads small batches."""
-
-    def __init__(self, file: ParquetColumns, name: str, start: int, stop: int) -> None:
-        self._file, self._name, self._start, self._stop = file, name, start, stop
-        self._batches: Iterator[Any] = iter(())
-        self._column_index = stop - start
-        self._batch: list[bytes | None] = []
-
-    def __len__(self) -> int:
-        return self._stop - self._start
-
-    def __getitem__(self, step: int) -> bytes:
-        """Return the bytes of one image; raises FormatError where there are none."""
-        if not self._column_index <= step < self._column_index + len(self._batch) + _BATCH:
-            self._batches = self._file.batches(self._name, self._start + step, self._stop, _BATCH)
-            self._column_index, self._batch = step, []
-        while step >= self._column_index + len(self._batch):
-            self._column_index += len(self._batch)
-            with translate_errors(self._file.path):
-                rows = next(self._batches, None)
-                self._batch = [None] if rows is None else [row and row["bytes"] for row in rows.to_pylist()]
-        image = self._batch[step - self._column_index]
-        if not image:
-            where = f"{self._file.path}: column {self._name!r}: row {self._start + step}"
-            raise FormatError(f"{where}: expected the bytes of an image, found none")
-        return image

@@ -1,0 +1,100 @@
+"""What the arrays of a file are by the rules of a layout: which columns make a lane, which names channels have."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from wshard.errors import ArrayKindError, LayoutError
+from wshard.formats.layouts.layout import SKIP, ArrayRule, split_role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wshard.formats.layouts.columns import ArrayFile
+    from wshard.formats.layouts.layout import EpisodeLayout
+
+
+class ArrayPlan(NamedTuple):
+    """Which arrays of a group are read as what.
+
+    stacks: of each lane that is made of columns, its rule, which names them, and those of the columns. single: the
+    rules of other arrays by path.
+    """
+
+    stacks: Mapping[str, tuple[ArrayRule, Sequence[ArrayRule]]]
+    single: Mapping[str, ArrayRule]
+
+
+def plan_arrays(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) -> ArrayPlan:
+    """Return what the arrays of a group are; raises LayoutError for a lane without any."""
+    stacks = _find_stacks(layout, file, group, where)
+    stacked = {path for names in stacks.values() for path in names}
+    rules = {path: layout.rule_of(path) for path in file.paths(group)}
+    return ArrayPlan(
+        {
+            lane: (ArrayRule(lane, *split_role(lane), names=names), [rules[path] for path in names])
+            for lane, names in stacks.items()
+        },
+        {path: rule for path, rule in rules.items() if path not in stacked and rule.role != SKIP},
+    )
+
+
+def _find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) -> dict[str, tuple[str, ...]]:
+    """Return the columns that make each lane; raises LayoutError for a lane without any.
+
+    Wildcards stand for columns [rows] of numbers that neither [arrays] nor another lane names.
+    """
+    prefix, paths, used = f"{group}/" if group else "", file.paths(group), set[str]()
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(layout.stack, ())
+    for wild in (False, True):
+        for lane, patterns in layout.stack.items():
+            for pattern in patterns:
+                is_wild = any(sign in pattern for sign in "*?[") and pattern not in paths
+                if is_wild != wild:
+                    continue
+                fitting = (
+                    [path for path in paths if path not in used and fnmatchcase(path, pattern)] if wild else [pattern]
+                )
+                names = [
+                    path
+                    for path in fitting
+                    if not wild or (not layout.names(path) and _is_plain(file, f"{prefix}{path}"))
+                ]
+                used.update(names)
+                found[lane] += tuple(names)
+    needed = [*layout.required, *(name for names in found.values() for name in names)]
+    if missing := [name for name in needed if name not in paths]:
+        raise LayoutError(
+            f"{where}: layout {layout.name!r}: expected an array {missing[0]!r}, found {', '.join(paths) or 'none'}"
+        )
+    return {lane: names for lane, names in found.items() if names}
+
+
+def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the channels of an array: listed, or those of the attribute "@NAME" or the array of texts."""
+    if len(rule.names) != 1:
+        return rule.names
+    (name,) = rule.names
+    for group in dict.fromkeys(groups):
+        if name.startswith("@"):
+            value = file.attributes(group).get(name[1:])
+            if isinstance(value, list):
+                return tuple(map(str, value))
+        elif name in file.paths(group):
+            column = file.column(f"{group}/{name}" if group else name)
+            if column.dtype.kind not in "OSU":
+                continue
+            texts = np.asarray(column[()]).reshape(-1).tolist()
+            return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in texts)
+    return () if name.startswith("@") or "/" in name else rule.names
+
+
+def _is_plain(file: ArrayFile, path: str) -> bool:
+    try:
+        column = file.column(path)
+    except ArrayKindError:
+        return False
+    return len(column.shape) == 1 and column.dtype.kind in "biuf"
