@@ -12,10 +12,7 @@ from wshard.core.files.schemes import place_of
 from wshard.core.types import Format
 from wshard.errors import AmbiguousFormatError, DatasetError, FormatError
 from wshard.formats.base import OWN_DATA, load_matchers
-from wshard.formats.dreamer.files import IS_FIRST
-from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.layouts.layout import may_have_layout
-from wshard.formats.layouts.recognise import array_paths
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
 from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, how_to_describe
@@ -97,6 +94,9 @@ def _detect_file(look: LocationLook) -> str:
     by_magic = detect_format_bytes(magic)
     if by_magic is not Format.MINARI:
         return by_magic or by_suffix or Format.UNKNOWN
+    from wshard.formats.hdf5.kinds import hdf5_kind
+    from wshard.formats.layouts.recognise import array_paths
+
     kind = hdf5_kind(look)
     if kind and kind in _FORMAT_VALUES:
         return Format(kind)
@@ -105,6 +105,8 @@ def _detect_file(look: LocationLook) -> str:
 
 def _zip_kind(file: IO[bytes], by_suffix: Format | None = None) -> str:
     """Return the format of a zip archive that no format recognises by its path, by the arrays in it."""
+    from wshard.formats.dreamer.files import IS_FIRST
+
     names = array_names(file)
     if names is None or IS_FIRST in names:
         return Format.DREAMER_V3  # damaged: opening it says how
