@@ -44,7 +44,7 @@ PlansOption = Annotated[
     ),
 ]
 SearchedLanesOption = Annotated[
-    str | None, typer.Option("--lanes", help="Search only Spaces of exactly these lanes, e.g. state,reward.")
+    str | None, typer.Option("--lanes", help="Compare only these lanes, e.g. state,reward or state=2,reward=1.")
 ]
 WorkersOption = Annotated[
     int, typer.Option("--workers", min=1, help="Processes for reading and embedding, including this one.")

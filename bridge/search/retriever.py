@@ -52,8 +52,8 @@ class TrajectoryRetriever:
     deepdata_url: an open Archive, which stays open, or with archive and token as for TrajectoryIngestor; the archive
     must exist. embedder: required only for a callable, or to choose if the archive has several; it must be the one used
     at ingest. The name of an embedder of this library also selects its other parameters if none were embedded with the
-    default ones. lanes: search only Spaces of exactly these lanes, preferably without weights; a mapping also selects
-    the weights. text_encoder: the text encoder used at ingest, or its folder; text= then also finds similar meanings.
+    default ones. lanes: compare only these lanes, with weights if it is a mapping (docs/search.md). text_encoder: the
+    text encoder used at ingest, or its folder; text= then also finds similar meanings.
 
     Other processes may ingest concurrently: each search sees everything that was committed before it.
     """

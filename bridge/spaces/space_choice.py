@@ -9,9 +9,10 @@ from bridge.spaces.identity import describe, identity, maker_of, newest
 from bridge.spaces.lanes import block_name
 from bridge.spaces.statistics import weights_in
 from catalog.filters.where import EVERYTHING, Where, all_of, comparisons, parts_of
+from embedders.numeric import check_number
 from embedders.registry import DEFAULT_EMBEDDER, default_embedder, embedder_for
 from embedders.space import LaneSpec, Space
-from wshard.errors import QueryError, SpaceMismatchError
+from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +51,7 @@ class SpaceChoice:
         """
         spaces = [space for space in self.active() if cut(space.windows)]
         if self._lanes is not None:
-            spaces = _of_lanes(self._lanes, spaces)
+            spaces = _of_lanes(self._lanes, spaces) or [space for space in spaces if self.weights_of(space)]
         spaces = newest(spaces) if self._embedder is None else self._of_embedder(self._embedder, spaces)
         if not spaces:
             listed = "\n".join(f"  {describe(space)}" for space in self.active())
@@ -62,6 +63,17 @@ class SpaceChoice:
                 f"{self._unfinished()}"
             )
         return spaces
+
+    def weights_of(self, space: Space) -> dict[str, float] | None:
+        """Return the weights > 0 of the chosen lanes of a Space that has others too, or other weights; else None."""
+        if not self._lanes or _of_lanes(self._lanes, [space]):
+            return None
+        known = {lane.name for lane in space.lanes}
+        named = self._lanes if isinstance(self._lanes, Mapping) else dict.fromkeys(self._lanes, 1.0)
+        weights = {block_name(name, known): check_number(weight, "weights of lanes") for name, weight in named.items()}
+        if min(weights.values()) <= 0:
+            raise EmbedderError(f"weights of lanes: expected numbers > 0, found {weights}")
+        return weights if weights.keys() <= known else None
 
     def _unfinished(self) -> str:
         rows = self._catalog.vectors.spaces("building")

@@ -42,12 +42,14 @@ Options = TypeVar("Options", SearchOptions, MomentOptions)
 class View:
     """One Space that answers, with a window and a vector [n, E] per example, then per counter-example.
 
-    parts: the same for the Space of windows of several sizes that is ranked together with this Space of whole episodes.
+    lanes: weights of the lanes that count, if not all do as in the Space. parts: the same for the Space of windows of
+    several sizes that is ranked together with this Space of whole episodes.
     """
 
     space: Space
     windows: Sequence[NDArray[Any]]
     vectors: Vectors
+    lanes: Mapping[str, float] | None = None
     parts: View | None = None
 
     @property
@@ -130,6 +132,9 @@ class QueryPreparer:
     ) -> PreparedQuery[MomentOptions]:
         """Return the query for moments, in the Spaces of windows of several sizes if there are. Raises as prepare."""
         spaces = self._searchable(lambda plan: not plan.whole and options.windows in (None, plan))
+        spaces = [space for space in spaces if self.spaces.weights_of(space) is None]
+        if not spaces:
+            raise QueryError("moments: expected windows of these lanes alone: ingest with these --lanes first")
         chosen = self._choose(examples, request.where, spaces, _prefer_several_sizes)
         chosen = chosen.without_repeats(self.spaces.adds)
         chosen = chosen if options.refine else chosen.only_newest()  # cosines of different Spaces cannot be compared
@@ -182,7 +187,8 @@ class QueryPreparer:
         )
 
     def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> View:
-        return View(space, windows, embed_by(self.embedder_for(space), space, windows))
+        vectors = embed_by(self.embedder_for(space), space, windows)
+        return View(space, windows, vectors, self.spaces.weights_of(space))
 
     def _prepare_parts(self, view: View) -> View | None:
         """Return the view of a Space with windows of several sizes from the same lanes, if there is one.

@@ -25,6 +25,7 @@ SHARPNESS: Final = 16.0
 _MIN_SAMPLE: Final = 32  # episodes; in a smaller sample nearly all are neighbours of all
 _BATCH_SIZE: Final = 1 << 18  # numbers converted to float64 at a time: two megabytes
 _MIN_DISTANCE: Final = 1e-3  # lower bound of mean distances, as in bridge.search.ranking.scores, for archives of copies
+_SILENT: Final = 1e-30  # the squared length of vectors whose lanes do not count
 _ROUNDING: Final = 1e-6  # by which rounding vectors to float32 may lower a cosine of 1
 
 
@@ -33,11 +34,12 @@ class BlockWeights:
     """Weights of the values of a vector [E]; None: equal weights.
 
     square: the weighted squared length of every stored vector, which is the same for all as their blocks have equal
-    length. windows: weight of windows beside whole episodes, from 0 to 1.
+    length; None if lanes are weighted, too, so that lengths differ. windows: weight of windows beside whole episodes,
+    from 0 to 1.
     """
 
     values: Floats | None = None
-    square: float = 1.0
+    square: float | None = 1.0
     windows: float = 1.0
 
     @staticmethod
@@ -51,9 +53,17 @@ class BlockWeights:
             return vector, 1.0
         own = vector.astype(np.float64)
         weighed = own * self.values
-        length = float(np.linalg.norm(weighed))
-        top = float(np.sqrt((weighed @ own) * self.square)) / length
+        length = max(float(np.linalg.norm(weighed)), _SILENT)
+        square = float(weighed @ own) if self.square is None else self.square
+        top = float(np.sqrt((weighed @ own) * square)) / length
         return (weighed / length).astype(np.float32), top
+
+    def of_lanes(self, factors: Floats, shares: Floats) -> BlockWeights:
+        """Return the weights if channels count by these factors [channels] as well; shares: of channels in values."""
+        counts = factors > 0
+        values = np.exp(shares[:, counts] @ np.log(factors[counts]))  # an area of two channels: by both
+        values[shares[:, ~counts].any(axis=1)] = 0.0
+        return BlockWeights(values if self.values is None else self.values * values, None, self.windows)
 
     def cosines(self, vectors: Vectors, vector: Vectors) -> Floats:
         """Return the weighted cosines [n] of vectors [n, E] with another vector [E]."""
@@ -71,7 +81,7 @@ class BlockWeights:
             else:
                 rows *= rows
                 squares = rows @ self.values
-            cosines[start : start + batch] = products / np.sqrt(squares * square)
+            cosines[start : start + batch] = products / np.sqrt(np.maximum(squares * square, _SILENT))
         return cosines
 
 

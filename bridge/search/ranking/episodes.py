@@ -25,6 +25,7 @@ from bridge.search.ranking.rankers import (
 from bridge.search.ranking.text import rank_by_text
 from embedders.base import blocks_of, shares_of
 from embedders.windows import WindowPlan
+from wshard.errors import QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from embedders.text.base import TextEncoder
 
 WHOLE: Final = WindowPlan()
+_INGEST_FIRST: Final = "ingest with these --lanes first"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,8 @@ class EpisodeSearch:
         options, index = prepared.options, self.archive.index
         rankers = [] if options.text is None else [rank_by_text(self.archive, options.text, self.encoder)]
         if options.least:
+            if queries[0].scanned is not None:
+                raise QueryError(f"least: expected vectors of these lanes alone: {_INGEST_FIRST}")
             return rank_farthest(index, queries[0])
         like = len(prepared.examples.like)
         pairs = zip(prepared.views, queries, strict=True)
@@ -128,8 +132,19 @@ class EpisodeSearch:
         return Fusion(self.archive.index, self.stored, query, windows, expand)
 
     def _combine(self, view: View, like: int) -> QueryVector:
-        sizes = blocks_of(self.embedder_for(view.space), view.space)
-        return combine_view(view, like, self.stored.weights(view.space, sizes))
+        embedder = self.embedder_for(view.space)
+        weights = self.stored.weights(view.space, blocks_of(embedder, view.space))
+        if view.lanes is None:
+            return combine_view(view, like, weights)
+        shares = shares_of(embedder, view.space.channels)
+        if shares is None:
+            raise QueryError(
+                f"lanes: expected vectors of {', '.join(view.lanes)} alone, as those of {embedder.name!r} mix all "
+                f"lanes: {_INGEST_FIRST}"
+            )
+        factors = [view.lanes.get(lane.name, 0.0) / lane.channels for lane in view.space.lanes]
+        channels = np.repeat(factors, [lane.channels for lane in view.space.lanes])
+        return combine_view(view, like, weights.of_lanes(channels / channels.max(), shares), self.stored)
 
     def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
         """Return the matches whose window and file exist, as hits."""
@@ -152,7 +167,8 @@ class EpisodeSearch:
         is_alone = len(prepared.views) == 1 and prepared.options.text is None  # has vectors of all hits
         for view in prepared.views:
             for id_ in ids if is_alone else self.stored.load(view.space, ids).episodes.tolist():
-                lanes.setdefault(id_, []).extend(lane.name for lane in view.space.lanes)
+                names = [lane.name for lane in view.space.lanes] if view.lanes is None else [*view.lanes]
+                lanes.setdefault(id_, []).extend(names)
         return [
             (replace(ref, compared_by=tuple(dict.fromkeys(lanes.get(match.episode, ())))), match) for ref, match in hits
         ]
@@ -167,7 +183,8 @@ class EpisodeSearch:
             vector, top = query.weighted
             for number, row in enumerate(read_rows(self.stored, query.space, [match for _, match in hits])):
                 if row.any():
-                    own = split_by_lane(embedder, query.space, vector / top, row)
+                    share = 1 / top if query.scanned is None else query.cosines(row[None])[0] / (vector @ row or 1.0)
+                    own = split_by_lane(embedder, query.space, vector * share, row)
                     parts.setdefault(number, []).append(own)
         return [
             (replace(ref, contributions=average_parts(parts[number])), match) if number in parts else (ref, match)

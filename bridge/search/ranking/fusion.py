@@ -151,7 +151,8 @@ class Fusion:
         unknown = np.flatnonzero(np.isnan(best))
         stored = self.stored.load(query.space, episodes[unknown].tolist())
         if len(stored.episodes):
-            products, firsts = stored.vectors @ query.vector, stored.starts[:-1]
+            firsts = stored.starts[:-1]
+            products = stored.vectors @ query.vector if query.scanned is None else query.cosines(stored.vectors)
             owners = np.repeat(np.arange(len(firsts)), np.diff(stored.starts))
             tops = np.flatnonzero(products == np.maximum.reduceat(products, firsts)[owners])
             cosines = query.cosines(stored.vectors.take(tops[find_firsts(owners[tops])], axis=0))  # exactly

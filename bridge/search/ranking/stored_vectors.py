@@ -47,6 +47,8 @@ class StoredVectors:
         if not len(sample.episodes):
             return 0.0
         vector, top = query.weighted
+        if query.scanned is not None:
+            return float(np.maximum.reduceat(query.cosines(sample.vectors), sample.starts[:-1]).mean())
         return float(np.mean(np.maximum.reduceat(sample.vectors @ vector, sample.starts[:-1]), dtype=np.float64)) / top
 
     def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:

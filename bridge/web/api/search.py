@@ -69,7 +69,7 @@ def _make_parameters(kind: type[CommonOptions]) -> tuple[Parameter, ...]:
         WHERE,
         *(_make_parameter(one) for one in options_of(kind) if one.offered),
         Parameter("embedder", "Embedder, if the archive has several."),
-        Parameter("lane", "Search only Spaces of exactly these lanes; may be repeated.", many=True),
+        Parameter("lane", "Compare only these lanes; may be repeated.", many=True),
     )
 
 
