@@ -12,6 +12,7 @@ import numpy as np
 
 from embedders.canonical_json import JSON, canonical, check_count, check_text, parse, sha256
 from embedders.numeric import check_number
+from embedders.rotations import Rotation
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
@@ -92,8 +93,9 @@ class Space:
     `parameters` rebuilds the embedder; `statistics` is None if the embedder uses none. `weights` has one number > 0 per
     lane: the share of the lane in the squared length of an average vector, relative to the others; None weights every
     channel equally. `rates` has the timesteps per second of each lane in the episodes that the Space was made for, None
-    for a lane if they differ or are unknown. Two Spaces are equal if their fingerprints are. Raises EmbedderError for
-    inconsistent values.
+    for a lane if they differ or are unknown. `rotations` are the quaternions and angles among the channels of all
+    lanes, None for none: `statistics` are those of rows in which they have their canonical form. Two Spaces are equal
+    if their fingerprints are. Raises EmbedderError for inconsistent values.
     """
 
     embedder: str
@@ -106,6 +108,7 @@ class Space:
     statistics: Statistics | None
     weights: tuple[float, ...] | None = None
     rates: tuple[float | None, ...] | None = None
+    rotations: tuple[Rotation, ...] | None = None
 
     def __post_init__(self) -> None:
         check_text(self.embedder, "name of an embedder")
@@ -122,6 +125,7 @@ class Space:
         object.__setattr__(self, "parameters", _json_parameters(self.parameters))
         object.__setattr__(self, "weights", _lane_weights(self.weights, self.lanes))
         object.__setattr__(self, "rates", _lane_rates(self.rates, self.lanes))
+        object.__setattr__(self, "rotations", _rotations(self.rotations, self.channels))
 
     @property
     def of_text(self) -> bool:
@@ -158,8 +162,8 @@ class Space:
 
     @cached_property
     def family(self) -> str:
-        """sha256 hex of everything but statistics and rates: unchanged when an archive's statistics are recomputed."""
-        lasting = {name: value for name, value in self._definition().items() if name != "rates"}
+        """sha256 hex of everything but what is found in an archive, which may change: statistics, rates, rotations."""
+        lasting = {name: value for name, value in self._definition().items() if name not in ("rates", "rotations")}
         return sha256(canonical({**lasting, "statistics": None}))
 
     @cached_property
@@ -187,9 +191,11 @@ class Space:
 
     def _definition(self) -> dict[str, Any]:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("weights", "rates"):
+        for name in ("weights", "rates", "rotations"):
             if given[name] is None:
                 del given[name]  # the text of Spaces that were stored before there were such
+        if self.rotations is not None:
+            given["rotations"] = [asdict(rotation) for rotation in self.rotations]
         return {
             **given,
             "lanes": [asdict(lane) for lane in self.lanes],
@@ -213,7 +219,7 @@ def _facts(space: Space) -> dict[str, str]:
     facts = {"embedder": space.embedder, "version": str(space.version)}
     facts |= {f"parameter {name}": canonical(value) for name, value in space.parameters.items()}
     facts["lanes"] = ", ".join(f"{lane.name} {lane.shape}" for lane in space.lanes)
-    facts |= {"weights": str(space.weights), "rates": str(space.rates)}
+    facts |= {"weights": str(space.weights), "rates": str(space.rates), "rotations": str(space.rotations)}
     facts["windows"] = str(space.windows)
     facts |= {"dim": str(space.dim), "metric": space.metric, "statistics": "none"}
     if space.statistics is not None:
@@ -224,13 +230,14 @@ def _facts(space: Space) -> dict[str, str]:
 
 def _space_from(definition: Any) -> Space:
     statistics = definition["statistics"]
-    weights, rates = definition.get("weights"), definition.get("rates")
+    weights, rates, rotations = map(definition.get, ("weights", "rates", "rotations"))
     read: dict[str, Any] = {
         "lanes": tuple(LaneSpec(**{**lane, "shape": tuple(lane["shape"])}) for lane in definition["lanes"]),
         "windows": WindowPlan(**definition["windows"]),
         "statistics": None if statistics is None else Statistics(**statistics),
         "weights": None if weights is None else tuple(weights),
         "rates": None if rates is None else tuple(rates),
+        "rotations": None if rotations is None else tuple(Rotation(**one) for one in rotations),
     }
     return Space(**{**definition, **read})
 
@@ -265,6 +272,15 @@ def _lane_rates(rates: tuple[float | None, ...] | None, lanes: tuple[LaneSpec, .
     if len(checked) != len(lanes) or min((rate for rate in checked if rate is not None), default=1.0) <= 0:
         raise EmbedderError(f"rates of lanes: expected a number > 0 or None for each of {len(lanes)}, found {checked}")
     return checked if any(rate is not None for rate in checked) else None
+
+
+def _rotations(rotations: tuple[Rotation, ...] | None, channels: int) -> tuple[Rotation, ...] | None:
+    """Return the rotations in order, None if there are none, so that the representation is unique."""
+    ordered = sorted(rotations or (), key=lambda rotation: rotation.channel)
+    edges = [0, *(edge for one in ordered for edge in (one.channels.start, one.channels.stop)), channels]
+    if edges != sorted(edges):
+        raise EmbedderError(f"rotations: expected each in other channels of the {channels}, found {ordered}")
+    return tuple(ordered) or None
 
 
 def _channel_values(values: ArrayLike, what: str) -> NDArray[np.float64]:

@@ -231,6 +231,7 @@ def main() -> None:
     parser.add_argument("--half", choices=("tuned", "reported"), help="only this half of the sets")
     parser.add_argument("--sets", nargs="+", default=[*FIXTURES, *REAL], help="these sets, others of RB-T too")
     parser.add_argument("--queries", type=int, default=40, help="episodes of each set that ask")
+    parser.add_argument("--nuisances", nargs="+", help="only those about episodes whose names begin with these words")
     quick = f"only {' and '.join(_QUICK)}, half of their labels, {_QUICK_QUERIES} queries, fewer rows"
     parser.add_argument("--quick", action="store_true", help=quick)
     rb_outcome.add_option(parser)
@@ -238,13 +239,16 @@ def main() -> None:
     wanted = _QUICK if options.quick else options.sets
     count = _QUICK_QUERIES if options.quick else options.queries
     rows = [one for one in NUISANCES if not (options.quick and one.name.startswith(_NOT_QUICK))]
+    if options.nuisances:
+        rows = [one for one in rows if one.name.startswith(tuple(options.nuisances))]
     results: list[Result] = []
     for name in [name for name in wanted if options.half in {None, half_of(name)}]:
         archive = load_set(name, options.cache)
         if archive is None:
             continue
         taken = choose(archive, count, labels=2 if options.quick else 1)
-        for part in (measure_episodes(name, taken, rows), measure_moments(name, taken)):
+        moments = () if options.nuisances else measure_moments(name, taken)
+        for part in (measure_episodes(name, taken, rows), moments):
             for one in part:
                 print(f"  {one.name}, {one.nuisance}, {one.method}: {_mean([one])}", flush=True)
                 results.append(one)

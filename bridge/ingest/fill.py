@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure
+from bridge.episodes.sample import read_sample
 from bridge.index.base import Point
 from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
@@ -110,13 +111,14 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     """
     catalog = run.archive.catalog
     unfit: dict[int, NoLaneError] = {}
+    read = lru_cache(maxsize=1)(partial(read_sample, catalog))  # once for all plans
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
         _embed(run, [_Target(one.family, row, one.family.group.among(one.requested)) for one, row in active.items()])
         targets: dict[_Plan, _Target | None] = {}
         for plan in plans:
             try:
-                row = find_space_to_fill(catalog, plan.family)
+                row = find_space_to_fill(catalog, plan.family, read)
             except NoLaneError as error:
                 unfit |= dict.fromkeys(plan.family.group.layout_ids, error)
             else:

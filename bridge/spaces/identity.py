@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from embedders.space import Space
@@ -25,7 +26,9 @@ def describe_lanes(space: Space) -> str:
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     ]
     lanes[_LISTED:] = [f"{len(lanes) - _LISTED} more lanes"] if len(lanes) > _LISTED + 1 else lanes[_LISTED:]
-    return f"{', '.join(lanes)} ({plural(space.channels, 'channel')})"
+    found = Counter("quaternion" if len(one.reference) > 1 else "angle" for one in space.rotations or ())
+    channels = ", ".join(plural(count, what) for what, count in ({"channel": space.channels} | found).items())
+    return f"{', '.join(lanes)} ({channels})"
 
 
 def describe(space: Space) -> str:

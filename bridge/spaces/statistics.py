@@ -17,6 +17,7 @@ import numpy as np
 from bridge.spaces.glitches import Usual
 from bridge.spaces.grouping import LaneGroup, group_episodes
 from bridge.spaces.lanes import LaneChoice, block_name
+from bridge.spaces.rotations import choose_sample
 from catalog.filters.where import Compare
 from embedders.base import dim_of
 from embedders.numeric import check_number
@@ -27,9 +28,11 @@ from wshard.errors import EmbedderError, NoLaneError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bridge.spaces.rotations import ReadSample
     from catalog.catalog import Catalog
     from catalog.vectors.records import SpaceRow
     from embedders.base import Embedder
+    from embedders.rotations import Rotation
     from embedders.windows import WindowPlan
 
 CHANGED_SHARE: Final = 0.05
@@ -79,8 +82,13 @@ class Family:
         """The family name shared by all its Spaces (see Space.family)."""
         return self.space(None).family
 
-    def space(self, frozen: Statistics | None, rates: tuple[float | None, ...] | None = None) -> Space:
-        """Return the family's Space with these statistics and rates; without them it only serves to name the family."""
+    def space(
+        self,
+        frozen: Statistics | None,
+        rates: tuple[float | None, ...] | None = None,
+        rotations: tuple[Rotation, ...] | None = None,
+    ) -> Space:
+        """Return the family's Space with what was found in the archive; without it, it only names the family."""
         return Space(
             embedder=self.embedder.name,
             version=self.embedder.version,
@@ -92,6 +100,7 @@ class Family:
             statistics=frozen,
             weights=self.weights,
             rates=rates,
+            rotations=rotations,
         )
 
 
@@ -129,10 +138,11 @@ def _living(catalog: Catalog, family: Family) -> dict[str, SpaceRow]:
     return {row.state: row for row in catalog.vectors.live_spaces() if row.family == family.name}
 
 
-def find_space_to_fill(catalog: Catalog, family: Family) -> SpaceRow | None:
+def find_space_to_fill(catalog: Catalog, family: Family, read: ReadSample) -> SpaceRow | None:
     """Return the Space that must be filled now: the first one, one begun earlier, or one with new statistics.
 
-    None: the active Space matches the archive. Raises NoLaneError if no episode has finite numbers in a lane.
+    None: the active Space matches the archive. read: see archive_statistics. Raises NoLaneError if no episode has
+    finite numbers in a lane.
     """
     living = _living(catalog, family)
     if "building" in living:
@@ -141,13 +151,14 @@ def find_space_to_fill(catalog: Catalog, family: Family) -> SpaceRow | None:
     clock = catalog.clock()
     if active is not None and not _is_check_due(catalog, family, active, clock):
         return None
-    present = archive_statistics(catalog, family) if family.embedder.uses_statistics else None
-    if active is not None:
-        frozen = Space.from_json(active.definition).statistics
-        if present is None or frozen is None or drift(frozen, present) <= DRIFT_LIMIT:
-            catalog.vectors.mark_checked(active.id, clock)
-            return None
-    space = family.space(present, archive_rates(catalog, family))
+    known = None if active is None else Space.from_json(active.definition)
+    present, rotations = None, None
+    if family.embedder.uses_statistics:
+        present, rotations = archive_statistics(catalog, family, read, known)
+    if active is not None and known is not None and not _has_changed(known, present, rotations):
+        catalog.vectors.mark_checked(active.id, clock)
+        return None
+    space = family.space(present, archive_rates(catalog, family), rotations)
     return catalog.vectors.add_space(space.fingerprint, space.family, space.to_json())
 
 
@@ -158,13 +169,31 @@ def _is_check_due(catalog: Catalog, family: Family, active: SpaceRow, clock: int
     return clock - active.checked_seq > CHANGED_SHARE * episodes
 
 
-def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
-    """Return the statistics of all catalogued episodes of the family, from the catalog.
+def _has_changed(known: Space, present: Statistics | None, rotations: tuple[Rotation, ...] | None) -> bool:
+    if present is None or known.statistics is None:
+        return False
+    return known.rotations != rotations or drift(known.statistics, present) > DRIFT_LIMIT
 
-    An episode with NaN or infinities in one lane counts for its other lanes. Raises NoLaneError if that leaves a lane
-    without any episode.
+
+def archive_statistics(
+    catalog: Catalog, family: Family, read: ReadSample, known: Space | None = None
+) -> tuple[Statistics, tuple[Rotation, ...] | None]:
+    """Return the statistics of all catalogued episodes of the family, and the rotations in them, None for none.
+
+    read: returns a sample of these episodes, in which rotations are found and measured; all else is in the catalog.
+    known: the present Space, whose rotations keep their references. An episode with NaN or infinities in one lane
+    counts for its other lanes. Raises NoLaneError if that leaves a lane without any episode.
     """
-    return lane_statistics(catalog, family.group.measured_layouts, family.lanes)
+    statistics = lane_statistics(catalog, family.group.measured_layouts, family.lanes)
+    if len(family.lanes[0].shape) > 1:  # images
+        return statistics, None
+    sample = read(family.lanes, choose_sample(catalog.query.ids_of(family.group.measured_layouts)))
+    if sample is None or not sample.rotations:
+        return statistics, None
+    rotations = sample.rotations
+    if known is not None and [one.channels for one in rotations] == [one.channels for one in known.rotations or ()]:
+        rotations = known.rotations or ()
+    return sample.measure(statistics, rotations), rotations
 
 
 def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from bridge.archive import archive_of
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_lanes
+from bridge.episodes.sample import read_sample
 from bridge.spaces.identity import describe_lanes
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice, Family, archive_statistics, families
@@ -163,8 +164,8 @@ def _windows(
     archive: Archive, family: Family, lesson: Lesson, rng: np.random.Generator, most: int
 ) -> tuple[list[Rows], list[Failure]]:
     """Return z-scored windows [T_i, channels] of episodes in random order, and the episodes that could not be read."""
-    statistics = archive_statistics(archive.catalog, family)
-    space = family.space(statistics)
+    statistics, rotations = archive_statistics(archive.catalog, family, partial(read_sample, archive.catalog))
+    space = family.space(statistics, rotations=rotations)
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))
     fitting = [row for row in rows.values() if row.layout_id in family.group.measured_layouts]
     windows: list[Rows] = []

@@ -234,6 +234,13 @@ class Queries:
         merged = heapq.merge(*walks, key=itemgetter(0))
         return ((count, spreads) for number, count, spreads in merged if number not in without)
 
+    def ids_of(self, layout_ids: Sequence[int]) -> list[int]:
+        """Return the ids of all episodes of these layouts."""
+        with self._session.read() as connection:
+            return [
+                *connection.scalars(select(episode.c.id).where(one_of(connection, episode.c.layout_id, layout_ids)))
+            ]
+
     def lanes_without_numbers(
         self, layout_ids: Sequence[int], names: Sequence[str]
     ) -> dict[int, dict[int, frozenset[str]]]:

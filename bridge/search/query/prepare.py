@@ -18,6 +18,7 @@ from bridge.spaces.space_choice import SpaceChoice
 from catalog.filters.where import EVERYTHING
 from embedders.base import embed_by
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, default_embedder, embedder_of
+from embedders.rotations import canonical_rows
 from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
@@ -187,8 +188,9 @@ class QueryPreparer:
         )
 
     def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> View:
-        vectors = embed_by(self.embedder_for(space), space, windows)
-        return View(space, windows, vectors, self.spaces.weights_of(space))
+        canonical = [canonical_rows(window, space.rotations) for window in windows]
+        vectors = embed_by(self.embedder_for(space), space, canonical)
+        return View(space, canonical, vectors, self.spaces.weights_of(space))
 
     def _prepare_parts(self, view: View) -> View | None:
         """Return the view of a Space with windows of several sizes from the same lanes, if there is one.

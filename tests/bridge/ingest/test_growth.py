@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import numpy as np
 import pytest
 from bridge_episodes import assert_complete, episode, ingest, opened_archive, save, spaces_of
 
+from bridge.episodes.sample import read_sample
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import DRIFT_LIMIT, Choice, archive_statistics, families
 from embedders import ArcDct, Space, WindowPlan, drift
@@ -40,7 +42,9 @@ def quality_of(archive):
 def drift_of(catalog):
     (row,) = catalog.vectors.spaces("active")
     (family,) = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))[0]
-    return drift(Space.from_json(row.definition).statistics, archive_statistics(catalog, family))
+    present, rotations = archive_statistics(catalog, family, partial(read_sample, catalog))
+    assert rotations is None
+    return drift(Space.from_json(row.definition).statistics, present)
 
 
 def record(task, number):
