@@ -116,8 +116,8 @@ def main() -> None:
         if "DEEPDATA_URL" in os.environ:
             run(os.environ["DEEPDATA_URL"], Path(folder))
             return
-        tests = Path(__file__).resolve().parent.parent / "tests"
-        command = [sys.executable, str(tests / "deepdata_fake.py"), "0", folder]
+        fake = Path(__file__).resolve().parent.parent / "tests" / "support" / "deepdata_fake.py"
+        command = [sys.executable, str(fake), "0", folder]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
             print("the fake server of the tests")
             run((child.stdout.readline().strip() if child.stdout else "") + "?rpm=0", Path(folder))
