@@ -6,52 +6,13 @@ import io
 import logging
 import sys
 from importlib import import_module
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from bridge.cli.examples import EXAMPLES
+from bridge.cli.verbs import EXAMPLES, GROUPS, VERBS
 from wshard.cli.common import EXIT_INTERRUPTED
 from wshard.cli.interrupts import interrupt_once, restore_interrupts
-
-_VERBS: Final = {
-    "Archive": {
-        "bridge.cli.ingest": "ingest watch",
-        "catalog.cli.ls": "ls",
-        "bridge.cli.show": "show plot",
-        "bridge.cli.serve": "serve",
-        "catalog.cli.explore": "facets stats sql",
-    },
-    "Search": {
-        "bridge.cli.search": "search moments",
-        "bridge.cli.labels": "probe evaluate",
-        "bridge.cli.train": "train-embedder",
-    },
-    "Curate": {
-        "bridge.cli.check": "check",
-        "bridge.cli.curate": "duplicates leaks outliers select weights",
-        "bridge.cli.labels": "mislabeled",
-        "catalog.cli.annotate": "tag note review",
-        "catalog.cli.collection": "export-list",
-    },
-    "Maintenance": {"bridge.cli.care": "fsck health backup restore"},
-    "Files": {
-        "wshard.cli.files": "inspect verify repair recover cat",
-        "bridge.cli.convert": "convert formats",
-        "wshard.cli.convert": "export",
-        "bridge.cli.shardify": "shardify",
-        "wshard.cli.shardpack": "pack unpack",
-        "wshard.cli.doctor": "doctor",
-    },
-}
-"""Verbs by panel of the help and by module, which is imported when one of them is built."""
-
-_GROUPS: Final = {
-    "collection": ("Curate", "catalog.cli.collection"),
-    "annotations": ("Curate", "catalog.cli.annotations"),
-    "index": ("Maintenance", "bridge.cli.index"),
-    "layout": ("Files", "wshard.cli.layout"),
-}
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,15 +41,15 @@ def make_app(word: str | None = None) -> typer.Typer:
     )
     verbs = [
         (verb, panel, module)
-        for panel, modules in _VERBS.items()
+        for panel, modules in VERBS.items()
         for module, verbs in modules.items()
         for verb in verbs.split()
     ]
-    known = {*_GROUPS, *(verb for verb, _, _ in verbs)}
+    known = {*GROUPS, *(verb for verb, _, _ in verbs)}
     for verb, panel, module in verbs:
         if verb == word or word not in known:
             app.command(rich_help_panel=panel)(getattr(import_module(module), verb.replace("-", "_")))
-    for group, (panel, module) in _GROUPS.items():
+    for group, (panel, module) in GROUPS.items():
         if group == word or word not in known:
             app.add_typer(import_module(module).app, name=group, rich_help_panel=panel)
     return app

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from bridge_episodes import command
 
-from bridge.cli.examples import EXAMPLES
 from bridge.cli.main import command as whole_command
+from bridge.cli.verbs import EXAMPLES
 from wshard import Channel, Episode, save_wshard
 from wshard.formats.base import OWN_DATA
 from wshard.testing import make_episode

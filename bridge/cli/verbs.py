@@ -1,8 +1,47 @@
-"""One example of every verb, which ends its help."""
+"""The verbs of the command line: where each is, and one example of it, which ends its help."""
 
 from __future__ import annotations
 
 from typing import Final
+
+VERBS: Final = {
+    "Archive": {
+        "bridge.cli.ingest": "ingest watch",
+        "catalog.cli.ls": "ls",
+        "bridge.cli.show": "show plot",
+        "bridge.cli.serve": "serve",
+        "catalog.cli.explore": "facets stats sql",
+    },
+    "Search": {
+        "bridge.cli.search": "search moments",
+        "bridge.cli.labels": "probe evaluate",
+        "bridge.cli.train": "train-embedder",
+    },
+    "Curate": {
+        "bridge.cli.check": "check",
+        "bridge.cli.curate": "duplicates leaks outliers select weights",
+        "bridge.cli.labels": "mislabeled",
+        "catalog.cli.annotate": "tag note review",
+        "catalog.cli.collection": "export-list",
+    },
+    "Maintenance": {"bridge.cli.care": "fsck health backup restore"},
+    "Files": {
+        "wshard.cli.files": "inspect verify repair recover cat",
+        "bridge.cli.convert": "convert formats",
+        "wshard.cli.convert": "export",
+        "bridge.cli.shardify": "shardify",
+        "wshard.cli.shardpack": "pack unpack",
+        "wshard.cli.doctor": "doctor",
+    },
+}
+"""Verbs by panel of the help and by module, which is imported when one of them is built."""
+
+GROUPS: Final = {
+    "collection": ("Curate", "catalog.cli.collection"),
+    "annotations": ("Curate", "catalog.cli.annotations"),
+    "index": ("Maintenance", "bridge.cli.index"),
+    "layout": ("Files", "wshard.cli.layout"),
+}
 
 EXAMPLES: Final = {
     "ingest": "ingest ~/lerobot/pusht recordings --archive lab",
