@@ -30,6 +30,27 @@ def check_count(count: int, where: str) -> None:
         raise LimitError(f"{where}: expected at most {_MAX_EPISODES} episodes in a file, found {count}: split the file")
 
 
+def check_spans(starts: Array, stops: Array, count: int, where: str) -> dict[str, FlatSpan]:
+    """Return the spans of rows by number; raises FormatError unless each row of `count` is in one at most."""
+    if len(starts) != len(stops):
+        raise FormatError(f"{where}: expected as many starts as stops, found {len(starts)}, {len(stops)}")
+    wrong = np.flatnonzero((starts < 0) | (stops < starts) | (stops > count))
+    if len(wrong):
+        at = wrong[0]
+        raise FormatError(f"{where}: episode {at}: expected rows of 0 to {count}, found {starts[at]} to {stops[at]}")
+    check_count(len(starts), where)
+    order = np.argsort(starts, kind="stable")
+    shared = np.flatnonzero(starts[order][1:] < stops[order][:-1])
+    if len(shared):
+        first, second = order[shared[0]], order[shared[0] + 1]
+        raise FormatError(
+            f"{where}: expected each row in one episode, found episodes {first}, "
+            f"{starts[first]} to {stops[first]}, and {second}, {starts[second]} to {stops[second]}"
+        )
+    pairs = zip(starts.tolist(), stops.tolist(), strict=True)
+    return {str(number): FlatSpan(start, stop) for number, (start, stop) in enumerate(pairs)}
+
+
 def read_whole(column: RowArray, where: str) -> Array:
     """Return all values of an array that says where episodes are; raises LimitError for too many."""
     if math.prod(column.shape) > _MAX_VALUES:

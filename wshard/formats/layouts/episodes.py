@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from wshard.core.files.local import LocalPlace
 from wshard.core.messages import shown
 from wshard.errors import FormatError, LayoutError
-from wshard.formats.d4rl.source import FlatSpan
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.ends import (
     check_count,
+    check_spans,
     find_breaks,
     labels_in,
     read_flags,
@@ -23,12 +26,17 @@ from wshard.formats.layouts.ends import (
 from wshard.formats.layouts.layout import ACTION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from wshard.core.files.place import Place
+    from wshard.core.files.place import FileStatus, Place
     from wshard.core.types import Array
+    from wshard.formats.d4rl.source import FlatSpan
     from wshard.formats.layouts.columns import ArrayFile, RowArray
     from wshard.formats.layouts.layout import EpisodeLayout
+
+
+_Found: TypeAlias = tuple[Mapping[str, "EpisodeSlice"], tuple[int, int]]
+_LAST: Final = deque[tuple[tuple["EpisodeLayout", LocalPlace, "FileStatus"], _Found]](maxlen=2)
 
 
 class EpisodeSlice(NamedTuple):
@@ -190,28 +198,7 @@ class EpisodeFinder:
         return None if ring is None else rows_in_order(ring, self._container, count, self._where)
 
     def _checked(self, starts: Array, stops: Array, count: int) -> dict[str, FlatSpan]:
-        name = ", ".join(self._rule.arrays)
-        if len(starts) != len(stops):
-            raise FormatError(
-                f"{self._where}: {name}: expected as many starts as stops, found {len(starts)}, {len(stops)}"
-            )
-        wrong = np.flatnonzero((starts < 0) | (stops < starts) | (stops > count))
-        if len(wrong):
-            at = wrong[0]
-            raise FormatError(
-                f"{self._where}: {name}: episode {at}: expected rows of 0 to {count}, found {starts[at]} to {stops[at]}"
-            )
-        check_count(len(starts), f"{self._where}: {name}")
-        order = np.argsort(starts, kind="stable")
-        shared = np.flatnonzero(starts[order][1:] < stops[order][:-1])
-        if len(shared):
-            first, second = order[shared[0]], order[shared[0] + 1]
-            raise FormatError(
-                f"{self._where}: {name}: expected each row in one episode, found episodes {first}, "
-                f"{starts[first]} to {stops[first]}, and {second}, {starts[second]} to {stops[second]}"
-            )
-        pairs = zip(starts.tolist(), stops.tolist(), strict=True)
-        return {str(number): FlatSpan(start, stop) for number, (start, stop) in enumerate(pairs)}
+        return check_spans(starts, stops, count, f"{self._where}: {', '.join(self._rule.arrays)}")
 
     def _in_batch(self) -> dict[str, EpisodeSlice]:
         rule = self._rule
@@ -276,6 +263,21 @@ def _fixed_prefix(pattern: str) -> str:
     return "".join(f"{part}/" for part in parts[:fixed])
 
 
+def _find_in(layout: EpisodeLayout, file: Place, opened: Callable[[Place], ArrayFile]) -> _Found:
+    """Return the episodes of a file by key, and its counts; of the last files they are known while these are unchanged.
+
+    An ingest opens a Source for each batch of episodes, and a file may have 100,000 of them.
+    """
+    state = (layout, file, file.status()) if isinstance(file, LocalPlace) and file.is_file() else None
+    known = next((found for known_state, found in _LAST if state is not None and known_state == state), None)
+    if known is None:
+        finder = EpisodeFinder(layout, opened(file), file)
+        known = finder.find(), finder.counts
+        if state is not None:
+            _LAST.append((state, known))
+    return known
+
+
 def find_episodes(
     layout: EpisodeLayout, files: Iterable[tuple[str, Place]], opened: Callable[[Place], ArrayFile]
 ) -> tuple[dict[str, EpisodeSlice], dict[str, tuple[int, int]]]:
@@ -289,7 +291,6 @@ def find_episodes(
         if layout.episodes.by == rules.FILE:  # not opened before it is read
             found[name] = EpisodeSlice(file, group=layout.root)
             continue
-        finder = EpisodeFinder(layout, opened(file), file)
-        episodes, counts[file.uri] = finder.find(), finder.counts
+        episodes, counts[file.uri] = _find_in(layout, file, opened)
         found.update({f"{name}/{key}": rows for key, rows in episodes.items()} if name else episodes)
     return found, counts

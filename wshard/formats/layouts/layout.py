@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase, translate
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -193,17 +194,17 @@ class EpisodeLayout:
     advice: str = ""
     file: Place | None = None
 
-    @property
+    @cached_property
     def has_files(self) -> bool:
         """Whether episodes have other files: videos, images, a JSON file."""
         return bool(self.cameras or self.details) or any(rule.files for rule in self.arrays)
 
-    @property
+    @cached_property
     def has_lists(self) -> bool:
         """Whether each row of a table, or each document of a JSON file, is an episode with lists."""
         return self.episodes.by == ROW and self.container in ("table", "json") and not self.episodes.arrays
 
-    @property
+    @cached_property
     def has_groups(self) -> bool:
         """Whether the arrays of each episode are apart from those of others."""
         return self.episodes.by in (FILE, GROUP, NUMBER) or self.has_lists

@@ -192,6 +192,16 @@ def test_actions_that_led_to_an_observation_are_moved_to_the_one_before(tmp_path
     assert np.array_equal(episode.rewards, rows["r"][1:])
 
 
+def test_a_file_that_was_cut_otherwise_is_listed_anew(tmp_path: Path) -> None:
+    how = _described(tmp_path, 'container = "npz"\n[episodes]\nby = "lengths"\narray = "n"\n')
+    rows = {name: _joined(name) for name in "qur"}
+    for lengths in (LENGTHS, LENGTHS[::-1], (*LENGTHS[:2], 3, 2)):
+        np.savez(tmp_path / "rows.npz", n=lengths, **rows)
+        for _ in range(2):  # the second time, it is unchanged
+            with LayoutSource(tmp_path / "rows.npz", how) as source:
+                assert tuple(source.info(key).length for key in source.keys()) == lengths  # noqa: SIM118
+
+
 def test_numbers_that_stand_for_no_value_are_missing(tmp_path: Path) -> None:
     rows = _rows(6, 0)
     rows["q"][2, 1] = -999
