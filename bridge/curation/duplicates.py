@@ -1,10 +1,8 @@
-"""Find duplicate episodes: the same data, or the same recording with noise, trimmed or re-encoded.
-
-Copies on another clock (resampled, or at another speed) are not duplicates here.
-"""
+"""Find duplicate episodes: the same data, or the same recording with noise, trimmed, re-encoded or at another rate."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,28 +11,32 @@ import numpy as np
 from bridge.archive import expect_archive
 from bridge.curation.archive_vectors import find_whole_spaces, lane_reader
 from bridge.curation.neighbours import find_candidates
+from bridge.curation.time_rate import find_rescaled
 from bridge.curation.time_shift import find_shift, is_comparable
 from bridge.support.progress import Silent, counted
 from wshard.core.arguments import finite_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
     from bridge.curation.archive_vectors import EpisodeVectors
-    from bridge.curation.arrays import Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
+    from bridge.curation.time_shift import Rows
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
 
 
-Kind = Literal["episode", "data", "vector", "near", "piece"]
+Kind = Literal["episode", "data", "vector", "near", "rate", "piece"]
 WITHIN: Final = 0.006
 """Largest difference (Twin.apart) between duplicates: see docs/curation.md for how it was chosen."""
 
 
 _CANDIDATES: Final = 20  # nearest neighbours to compare
+_AT_OTHER_RATES: Final = 4  # of them, which are also compared at other rates where their lengths differ
+_SAME_RATE: Final = 1e-3
 _SAMPLE: Final = 4096  # vectors that determine the order of reading
 _ROUNDS: Final = 16  # of power iteration: an approximate direction is sufficient
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
@@ -45,9 +47,10 @@ class Twin:
     """A pair of duplicate episodes; within one set, left.id < right.id.
 
     kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths),
-    "near", or "piece" (only timesteps `span` [start, stop) of the left are in the right). Timestep t of
-    the right is timestep t + shift of the left. apart: root mean square of what then remains, in standard deviations of
-    the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts 0.0035.
+    "near", "rate" (as near, at another rate), or "piece" (only timesteps `span` [start, stop) of the left are in the
+    right). Timestep t of the right is timestep t * rate + shift of the left. apart: root mean square of what then
+    remains, in standard deviations of the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts
+    0.0035; not averaged at another rate.
     """
 
     left: EpisodeRow
@@ -56,6 +59,7 @@ class Twin:
     apart: float = 0.0
     shift: int = 0
     span: tuple[int, int] | None = None
+    rate: float = 1.0
 
 
 def find_duplicates(
@@ -141,23 +145,45 @@ def _alike(
     check_within(within)
     spaces = find_whole_spaces(archive, space)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
-    for vectors, _, pairs in near:
+    for vectors, distances, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
-        yield from _confirmed(archive, vectors, ordered, within, progress or Silent())
+        nearest = {*map(tuple, ordered[_rank(distances, pairs) < _AT_OTHER_RATES].tolist())}
+        yield from _confirmed(archive, vectors, ordered, (within, nearest), progress or Silent())
+
+
+def _rank(distances: Floats, pairs: Ids) -> Ids:
+    """Return the rank [n] of each pair among those with the same first place, nearest 0."""
+    order = np.lexsort((distances, pairs[:, 0]))
+    firsts = np.flatnonzero(np.diff(pairs[order, 0], prepend=-1))
+    counts = np.diff(np.append(firsts, len(order)))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order)) - np.repeat(firsts, counts)
+    return ranks
 
 
 def _confirmed(
-    archive: Archive, sets: tuple[EpisodeVectors, EpisodeVectors], pairs: Ids, within: float, progress: Progress
+    archive: Archive,
+    sets: tuple[EpisodeVectors, EpisodeVectors],
+    pairs: Ids,
+    limits: tuple[float, Container[tuple[int, ...]]],
+    progress: Progress,
 ) -> Iterator[Twin]:
-    """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
-    left, right = sets
+    """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other.
+
+    limits: the largest difference, and the pairs that are compared at other rates where lengths differ.
+    """
+    (left, right), (within, nearest) = sets, limits
     read = lane_reader(archive, left, right)
     pairs = np.unique(pairs, axis=0)
     along = left.vectors @ find_main_direction(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
     for here, there in counted(ordered, "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
-        if one.digest == other.digest or not is_comparable(one.length, other.length):
+        if one.digest == other.digest:
+            continue
+        if not is_comparable(one.length, other.length):
+            if (here, there) in nearest and (twin := _compare_rates(read, one, other)).apart <= within:
+                yield twin
             continue
         rows, others = read(one.id), read(other.id)
         shift = None if rows is None or others is None else find_shift(rows, others)
@@ -166,6 +192,16 @@ def _confirmed(
             yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
         elif equal and (rows is None or others is None):
             yield Twin(one, other, "vector")
+
+
+def _compare_rates(read: Callable[[int], Rows | None], one: EpisodeRow, other: EpisodeRow) -> Twin:
+    """Return the pair with the difference that remains at another rate, infinite if there is no such rate."""
+    rows, others = read(one.id), read(other.id)
+    found = None if rows is None or others is None else find_rescaled(rows, others)
+    if found is None:
+        return Twin(one, other, "rate", math.inf)
+    kind: Kind = "near" if abs(found.rate - 1) < _SAME_RATE else "rate"
+    return Twin(one, other, kind, found.apart, round(found.start), None, found.rate)
 
 
 def find_main_direction(rows: Vectors) -> Vectors:

@@ -113,6 +113,7 @@ def present_pair(twin: Twin) -> dict[str, Any]:
 
 def spans_of(twin: Twin) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the timesteps [start, stop) of the left and of the right episode that are the same."""
-    start, stop = max(0, twin.shift), min(twin.left.length, twin.right.length + twin.shift)
+    start, stop = max(0, twin.shift), min(twin.left.length, round(twin.right.length * twin.rate) + twin.shift)
     start, stop = twin.span or (start, stop)
-    return (start, stop), (start - twin.shift, stop - twin.shift)
+    first, last = (round((place - twin.shift) / twin.rate) for place in (start, stop))
+    return (start, stop), (first, min(last, twin.right.length))
