@@ -110,7 +110,7 @@ def _refine(fine: Floats, coarse: Floats, start: float, rate: float) -> Rescaled
     return Rescaled(rate, start, float(np.sqrt(np.square(apart).mean())))
 
 
-def _interpolate(rows: Floats, times: NDArray[np.float64]) -> Floats:
+def _interpolate(rows: Floats, times: NDArray[np.floating]) -> Floats:
     """Return rows [T, D] at times of any shape, linearly; the first and the last row outside."""
     times = np.clip(times, 0, len(rows) - 1)
     before = np.minimum(times.astype(np.int64), len(rows) - 2)
