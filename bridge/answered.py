@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from embedders.space import Space
 
 _SINGULAR: Final = {"have": "has", "lack": "lacks", "are": "is"}
@@ -24,9 +26,17 @@ class LeftOut:
 
     def __str__(self) -> str:
         """Return all of it as one sentence."""
-        verb, _, rest = self.reason.partition(" ")
-        verb = _SINGULAR[verb] if self.episodes == 1 else verb
-        return f"{self.episodes} {verb} {rest}: {self.remedy}"
+        return join_left_out([self])
+
+
+def join_left_out(left_out: Iterable[LeftOut]) -> str:
+    """Return in words how many episodes were left out for which reasons, and each remedy once."""
+    counted: dict[str, list[str]] = {}
+    for one in left_out:
+        verb, _, rest = one.reason.partition(" ")
+        verb = _SINGULAR[verb] if one.episodes == 1 else verb
+        counted.setdefault(one.remedy, []).append(f"{one.episodes} {verb} {rest}")
+    return "; ".join(f"{', '.join(reasons)}: {remedy}" for remedy, reasons in counted.items())
 
 
 @dataclass(frozen=True)
@@ -51,4 +61,4 @@ class Answered:
             return ""
         count = sum(one.episodes for one in self.left_out)
         verb = "was" if count == 1 else "were"
-        return f"{count} that pass the filter {verb} not compared: {'; '.join(map(str, self.left_out))}"
+        return f"{count} that pass the filter {verb} not compared: {join_left_out(self.left_out)}"

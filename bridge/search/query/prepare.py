@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from bridge.answered import Answered
+from bridge.answered import Answered, join_left_out
 from bridge.index.metric import COSINE
 from bridge.search.query.chosen_spaces import choose_spaces
 from bridge.search.query.coverage import NO_VECTORS, CoverageReader
@@ -173,7 +173,7 @@ class QueryPreparer:
             left_out = () if self.spaces.active() else self._coverage.read([], EVERYTHING)[1]
             if all(one.reason == NO_VECTORS for one in left_out):
                 raise
-            raise QueryError(f"no episode has vectors: {'; '.join(map(str, left_out))}") from None
+            raise QueryError(f"no episode has vectors: {join_left_out(left_out)}") from None
 
     def _choose(
         self,
