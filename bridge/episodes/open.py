@@ -143,13 +143,19 @@ def _open_recent(address: EpisodeAddress) -> SourceBase | None:
     """
     place = address.uri, address.read_as
     source = _RECENT.sources.pop(place, None)
-    if source is None or not source.is_current():
-        opened = open_location(address.uri, address.read_as or None)
-        if not opened.stays_open:
-            opened.close()
+    if source is not None and not source.is_current():
+        source.close()
+        source = None
+    if source is None:
+        source = open_location(address.uri, address.read_as or None)
+        if not source.stays_open:
+            source.close()
             return None
-        source = opened
-    source.fingerprint(address.key)  # is_current compares with it
+    try:
+        source.fingerprint(address.key)  # is_current compares with it
+    except BaseException:
+        source.close()
+        raise
     _RECENT.sources[place] = source
     if len(_RECENT.sources) > _MAX_RECENT:
         _RECENT.sources.pop(next(iter(_RECENT.sources))).close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +15,21 @@ from command_line import app
 from typer.testing import CliRunner
 
 import wshard
-from wshard.errors import EpisodeError, IngestError, LayoutError
+from wshard.errors import (
+    EntryNotFoundError,
+    EpisodeError,
+    IngestError,
+    LayoutError,
+    MissingFileError,
+    StaleEpisodeError,
+)
 from wshard.training.conversion.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from bridge.ingest.report import IngestReport
 
 
 def _frame() -> pd.DataFrame:
@@ -87,6 +98,60 @@ def test_rollouts_before_an_error_of_the_iterator_are_recorded(lab: wshard.Archi
     with pytest.raises(KeyboardInterrupt):
         lab.ingest(rollouts(), into=tmp_path / "data")
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["r0.wshard", "r1.wshard", "r2.wshard"]
+
+
+@pytest.mark.parametrize("after", [3, 70])
+def test_ctrl_c_in_an_iterator_leaves_whole_episodes(
+    lab: wshard.Archive, after: int
+) -> None:
+    def rollouts(end: int) -> Iterator[Any]:
+        for number in range(75):
+            if number == end:
+                signal.raise_signal(signal.SIGINT)
+            yield {"observations": np.full((5, 2), number), "actions": np.zeros((5, 1)), "id": f"r{number}"}
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.ingest(rollouts(after))
+    written = [path for path in (lab.folder / "episodes").rglob("*") if path.is_file()]
+    assert sorted(wshard.load_wshard(path).id for path in written) == sorted(f"r{number}" for number in range(after))
+    report = lab.ingest(rollouts(-1))
+    assert (report.new, len(lab), report.failed) == (75, 75, [])
+
+
+def test_two_ingests_of_one_table_at_once_add_each_episode_once(tmp_path: Path) -> None:
+    _frame().to_csv(tmp_path / "runs.csv", index=False)
+
+    def ingest(_: int) -> IngestReport:
+        with wshard.open_archive(tmp_path / "lab", create=True) as archive:
+            return archive.ingest(tmp_path / "runs.csv", episode="run", time="t", actions=["u0", "u1"])
+
+    with ThreadPoolExecutor(2) as pool:
+        reports = [*pool.map(ingest, range(2))]
+    assert sum(report.new for report in reports) == 3
+    assert [report.failed for report in reports] == [[], []]
+    with wshard.open_archive(tmp_path / "lab") as archive:
+        assert len(archive) == len(archive.search(f"{tmp_path / 'runs.csv'}#a", 5)) == 3
+
+
+def test_files_that_are_gone_or_changed_since_are_named(lab: wshard.Archive, tmp_path: Path) -> None:
+    path, description = tmp_path / "a.npz", tmp_path / "own.toml"
+    arrays = {"q": np.arange(60.0).reshape(30, 2), "u": np.ones(30)}
+    np.savez(path, n=[10, 20], **arrays)
+    rule = '[episodes]\nby = "lengths"\narray = "n"\n[arrays]\nu = "action"\n'
+    description.write_text(f'layout = 1\ncontainer = "npz"\n{rule}')
+    assert lab.ingest(path, layout=description).new == 2
+    np.savez(path, n=[11, 19], **arrays)
+    with pytest.raises(StaleEpisodeError, match=r"a\.npz#1: changed since it was ingested"):
+        lab.episode(f"{path}#1").load()
+    np.savez(path, n=[30], **arrays)
+    with pytest.raises(EntryNotFoundError, match=r"a\.npz: no episode '1'"):
+        lab.search(f"{path}#1")
+    description.unlink()
+    with pytest.raises(LayoutError, match=r"own\.toml: expected a description of a layout, found none"):
+        lab.episode(f"{path}#1").load()
+    path.unlink()
+    with pytest.raises(MissingFileError, match=r"'.*a\.npz#1' is missing"):
+        lab.search(f"{path}#1")
 
 
 def test_one_rollout_and_another_folder(lab: wshard.Archive, tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ def find_layout(reference: str) -> EpisodeLayout:
         return adapt(found, parse_options(options)) if question else found
     place = place_of(text)
     if not place.is_file():
+        if place.suffix == _SUFFIX:
+            raise LayoutError(f"{text}: expected a description of a layout, found none: restore it, or ingest again")
         names = ", ".join(shipped_layouts())
         raise LayoutError(f"layout: expected the path of a description, or one of {names}; found {text!r}")
     return read_layout(place)

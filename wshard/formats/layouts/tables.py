@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MAX_READ: Final = 1 << 32
 """Bytes of rows that are read at a time: a file of a few bytes can claim any number of equal ones."""
 
+_TEXT_SIZE: Final = 64  # bytes that a text takes in memory, about
 _MAX_DEPTH: Final = 16
 _MAX_COLUMNS: Final = 4096
 _TEXT_TYPES: Final = ("string", "large_string", "string_view")
@@ -87,10 +88,15 @@ class _Table(Flat):
         with _translate_errors(self._where):
             dtype, shape, convert = self._kind_of(name)
 
+        size = math.prod(shape) * (_TEXT_SIZE if dtype.kind == "O" else dtype.itemsize)
+
         def read(start: int, stop: int) -> Array:
             with _translate_errors(self._where):
-                if (stop - start) * math.prod(shape) * dtype.itemsize > _MAX_READ:
-                    raise LimitError(f"{self._where}: column {name!r}: expected at most {_MAX_READ} bytes of rows")
+                if (stop - start) * size > _MAX_READ:
+                    raise LimitError(
+                        f"{self._where}: column {name!r}: expected at most {_MAX_READ // size} rows at once, "
+                        f"found {stop - start}: split the file"
+                    )
                 rows = self._rows(name, start, stop) if stop > start else None
                 return np.empty((0, *shape), dtype) if rows is None else convert(rows)
 
@@ -104,7 +110,7 @@ class _Table(Flat):
             type_ = type_.value_type
             text = str(type_)
         if text in _TEXT_TYPES:
-            return TEXTS, (), lambda rows: _objects([value or "" for value in rows.to_pylist()])
+            return TEXTS, (), _texts
         if text in ("binary", "large_binary"):
             return (
                 BYTES,
@@ -152,6 +158,14 @@ def _objects(values: list[Any]) -> Array:
     array = np.empty(len(values), object)
     array[:] = values
     return array
+
+
+def _texts(rows: Any) -> Array:
+    """Return texts, "" where there is none; those that are equal take memory once."""
+    coded = rows if hasattr(rows, "dictionary") else rows.dictionary_encode()
+    texts = _objects([*(value or "" for value in coded.dictionary.to_pylist()), ""])
+    found: Array = texts[np.from_dlpack(coded.indices.fill_null(len(texts) - 1))]
+    return found
 
 
 def _with_gaps(rows: Any) -> Array:

@@ -17,6 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from wshard import open_episode
+from wshard.core.episode.step_texts import texts_of
 from wshard.errors import FormatError, LayoutError, LimitError, WShardError
 from wshard.formats.layouts.named import layout_reference, table_reference
 from wshard.formats.layouts.options import TableOptions
@@ -78,6 +79,28 @@ def test_a_small_file_cannot_declare_any_number_of_episodes(tmp_path: Path, by: 
     how = _described(tmp_path, FLAT.replace("lengths", by).replace('array = "n"', rule))
     with pytest.raises(LimitError, match=r"a\.npz.*: expected at most 1048576 episodes in a file, found 1.*: split"):
         list_episodes(tmp_path / "a.npz", how)
+
+
+def test_a_small_table_cannot_declare_any_number_of_texts(tmp_path: Path) -> None:
+    part = pa.table({"run": pa.nulls(10_000_000, pa.string()), "u": pa.nulls(10_000_000, pa.int8())})
+    with pa.parquet.ParquetWriter(tmp_path / "a.parquet", part.schema) as file:
+        for _ in range(7):
+            file.write_table(part, row_group_size=len(part))
+    how = table_reference(TableOptions(episode="run"))
+    with pytest.raises(LimitError, match=r"a\.parquet: column 'run': expected at most \d+ rows at once, found 7"):
+        list_episodes(tmp_path / "a.parquet", how)
+    assert (tmp_path / "a.parquet").stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_texts_of_any_kind_are_read_with_their_gaps(tmp_path: Path, read: Any, suffix: str, kind: Any) -> None:
+    texts = pa.array(["lift", None, "push", "lift"]).cast(kind)
+    table = pa.table({"run": ["a"] * 4, "u": np.arange(4.0), "say": texts})
+    save = pa.parquet.write_table if suffix == ".parquet" else pa.feather.write_feather
+    save(table, tmp_path / f"a{suffix}")
+    episode = read(tmp_path / f"a{suffix}", table_reference(TableOptions(episode="run", actions=("u",)))).load()
+    assert texts_of(episode)["say"] == ["lift", "", "push", "lift"]
 
 
 @pytest.mark.parametrize(
