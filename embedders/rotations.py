@@ -63,6 +63,18 @@ class Rotation:
             part[part @ np.array(self.reference) < 0] *= -1
 
 
+def in_channels(rotations: Sequence[Rotation] | None, channels: int) -> tuple[Rotation, ...] | None:
+    """Return the rotations in order, None if there are none; raises EmbedderError unless each has channels of its own.
+
+    channels: their number in all.
+    """
+    ordered = sorted(rotations or (), key=lambda rotation: rotation.channel)
+    edges = [0, *(edge for one in ordered for edge in (one.channels.start, one.channels.stop)), channels]
+    if edges != sorted(edges):
+        raise EmbedderError(f"rotations: expected each in other channels of the {channels}, found {ordered}")
+    return tuple(ordered) or None
+
+
 def canonical_rows(rows: NDArray[Any], rotations: Sequence[Rotation] | None) -> NDArray[Any]:
     """Return rows [T, D] in which rotations have their canonical form; the rows themselves without rotations."""
     if not rotations:

@@ -12,7 +12,8 @@ import numpy as np
 
 from embedders.canonical_json import JSON, canonical, check_count, check_text, parse, sha256
 from embedders.numeric import check_number
-from embedders.rotations import Rotation
+from embedders.rotations import Rotation, canonical_rows, in_channels
+from embedders.units import Unit, check_units
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
@@ -45,6 +46,7 @@ def count_channels(lanes: Iterable[LaneSpec]) -> int:
     return sum(lane.channels for lane in lanes)
 
 
+_FOUND: Final = ("rates", "rotations", "units")  # in an archive; a Space of another one may have others
 TEXT: Final = LaneSpec("meta/task", ())
 """The pseudo-lane of Spaces of texts: the task in the metadata of an episode. No file has it as a lane."""
 
@@ -94,8 +96,8 @@ class Space:
     lane: the share of the lane in the squared length of an average vector, relative to the others; None weights every
     channel equally. `rates` has the timesteps per second of each lane in the episodes that the Space was made for, None
     for a lane if they differ or are unknown. `rotations` are the quaternions and angles among the channels of all
-    lanes, None for none: `statistics` are those of rows in which they have their canonical form. Two Spaces are equal
-    if their fingerprints are. Raises EmbedderError for inconsistent values.
+    lanes, `units` the channels that some episodes give in another unit than most, None for none: `statistics` are those
+    of canonical rows. Two Spaces are equal if their fingerprints are. Raises EmbedderError for inconsistent values.
     """
 
     embedder: str
@@ -109,6 +111,7 @@ class Space:
     weights: tuple[float, ...] | None = None
     rates: tuple[float | None, ...] | None = None
     rotations: tuple[Rotation, ...] | None = None
+    units: tuple[Unit, ...] | None = None
 
     def __post_init__(self) -> None:
         check_text(self.embedder, "name of an embedder")
@@ -125,7 +128,8 @@ class Space:
         object.__setattr__(self, "parameters", _json_parameters(self.parameters))
         object.__setattr__(self, "weights", _lane_weights(self.weights, self.lanes))
         object.__setattr__(self, "rates", _lane_rates(self.rates, self.lanes))
-        object.__setattr__(self, "rotations", _rotations(self.rotations, self.channels))
+        object.__setattr__(self, "rotations", in_channels(self.rotations, self.channels))
+        object.__setattr__(self, "units", check_units(self.units, self.channels))
 
     @property
     def of_text(self) -> bool:
@@ -162,8 +166,8 @@ class Space:
 
     @cached_property
     def family(self) -> str:
-        """sha256 hex of everything but what is found in an archive, which may change: statistics, rates, rotations."""
-        lasting = {name: value for name, value in self._definition().items() if name not in ("rates", "rotations")}
+        """sha256 hex of everything but what is found in an archive and may change: statistics, rates and the like."""
+        lasting = {name: value for name, value in self._definition().items() if name not in _FOUND}
         return sha256(canonical({**lasting, "statistics": None}))
 
     @cached_property
@@ -176,6 +180,15 @@ class Space:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+    def canonical(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows of an episode, or of a part of one, as embedders and alignment compare them.
+
+        In the unit that most episodes have, with rotations in their canonical form; images as they are.
+        """
+        for unit in self.units or ():
+            rows = unit.to_shared(rows)
+        return canonical_rows(rows, self.rotations)
 
     def to_json(self) -> str:
         """Return the canonical JSON text: keys sorted, no spaces, ASCII only, every float exact."""
@@ -191,11 +204,11 @@ class Space:
 
     def _definition(self) -> dict[str, Any]:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name in ("weights", "rates", "rotations"):
+        for name in ("weights", *_FOUND):
             if given[name] is None:
                 del given[name]  # the text of Spaces that were stored before there were such
-        if self.rotations is not None:
-            given["rotations"] = [asdict(rotation) for rotation in self.rotations]
+            elif name in ("rotations", "units"):
+                given[name] = [asdict(one) for one in given[name]]
         return {
             **given,
             "lanes": [asdict(lane) for lane in self.lanes],
@@ -219,7 +232,7 @@ def _facts(space: Space) -> dict[str, str]:
     facts = {"embedder": space.embedder, "version": str(space.version)}
     facts |= {f"parameter {name}": canonical(value) for name, value in space.parameters.items()}
     facts["lanes"] = ", ".join(f"{lane.name} {lane.shape}" for lane in space.lanes)
-    facts |= {"weights": str(space.weights), "rates": str(space.rates), "rotations": str(space.rotations)}
+    facts |= {name: str(getattr(space, name)) for name in ("weights", *_FOUND)}
     facts["windows"] = str(space.windows)
     facts |= {"dim": str(space.dim), "metric": space.metric, "statistics": "none"}
     if space.statistics is not None:
@@ -230,7 +243,7 @@ def _facts(space: Space) -> dict[str, str]:
 
 def _space_from(definition: Any) -> Space:
     statistics = definition["statistics"]
-    weights, rates, rotations = map(definition.get, ("weights", "rates", "rotations"))
+    weights, rates, rotations, units = map(definition.get, ("weights", *_FOUND))
     read: dict[str, Any] = {
         "lanes": tuple(LaneSpec(**{**lane, "shape": tuple(lane["shape"])}) for lane in definition["lanes"]),
         "windows": WindowPlan(**definition["windows"]),
@@ -238,6 +251,7 @@ def _space_from(definition: Any) -> Space:
         "weights": None if weights is None else tuple(weights),
         "rates": None if rates is None else tuple(rates),
         "rotations": None if rotations is None else tuple(Rotation(**one) for one in rotations),
+        "units": None if units is None else tuple(Unit(**one) for one in units),
     }
     return Space(**{**definition, **read})
 
@@ -272,15 +286,6 @@ def _lane_rates(rates: tuple[float | None, ...] | None, lanes: tuple[LaneSpec, .
     if len(checked) != len(lanes) or min((rate for rate in checked if rate is not None), default=1.0) <= 0:
         raise EmbedderError(f"rates of lanes: expected a number > 0 or None for each of {len(lanes)}, found {checked}")
     return checked if any(rate is not None for rate in checked) else None
-
-
-def _rotations(rotations: tuple[Rotation, ...] | None, channels: int) -> tuple[Rotation, ...] | None:
-    """Return the rotations in order, None if there are none, so that the representation is unique."""
-    ordered = sorted(rotations or (), key=lambda rotation: rotation.channel)
-    edges = [0, *(edge for one in ordered for edge in (one.channels.start, one.channels.stop)), channels]
-    if edges != sorted(edges):
-        raise EmbedderError(f"rotations: expected each in other channels of the {channels}, found {ordered}")
-    return tuple(ordered) or None
 
 
 def _channel_values(values: ArrayLike, what: str) -> NDArray[np.float64]:

@@ -199,7 +199,7 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
     They are those of the catalogued episodes with these lanes, without glitched ones; a Space of an earlier version may
     have the scale of one.
     """
-    if len(space.window_shape) > 1 or space.rotations is not None:  # the catalog has them of rows as stored
+    if len(space.window_shape) > 1 or space.rotations or space.units:  # the catalog has them of rows as stored
         return space.statistics
     lanes, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
     layouts = [

@@ -19,7 +19,6 @@ from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
 from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
-from embedders.rotations import canonical_rows
 from wshard.core.channel_names import channel_label
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
@@ -234,8 +233,8 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
 def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes concatenated in the Space's order, or the single lane of images unchanged.
 
-    Gaps of concatenated lanes are bridged: see bridge_gaps. Rotations have their canonical form. Raises NotFiniteError
-    if too many timesteps have NaN, infinities or numbers beyond float32.
+    Gaps of concatenated lanes are bridged: see bridge_gaps. Rows are canonical: see Space.canonical. Raises
+    NotFiniteError if too many timesteps have NaN, infinities or numbers beyond float32.
     """
     return read_bridged(file, space)[0]
 
@@ -245,7 +244,7 @@ def read_bridged(file: EpisodeReader, space: Space) -> tuple[NDArray[Any], bool]
     if len(space.window_shape) > 1:
         return file.lane(space.lanes[0].name), False
     rows, bridged = read_rows(file, space.lanes)
-    return canonical_rows(rows, space.rotations), bridged
+    return space.canonical(rows), bridged
 
 
 def read_rows(file: EpisodeReader, lanes: Sequence[LaneSpec]) -> tuple[NDArray[Any], bool]:

@@ -49,7 +49,7 @@ class Usual:
     @staticmethod
     def of(parts: Iterable[Spread]) -> Usual:
         """Return what is usual among the (timesteps, flat spread) of episodes, of a sample if there are many."""
-        spreads = np.array(_sampled(parts), np.float64)
+        spreads = np.array(sample_spreads(parts), np.float64)
         if len(spreads) < _MIN_EPISODES:
             return Usual(np.zeros(0), np.zeros(0), allowed=False)
         spreads = spreads.reshape(len(spreads), -1, 4)
@@ -65,7 +65,7 @@ class Usual:
         return (part for part in parts if not self.is_glitched(part[1]))
 
 
-def _sampled(parts: Iterable[Spread]) -> list[Any]:
+def sample_spreads(parts: Iterable[Spread]) -> list[Any]:
     """Return the spread of every episode, or of every 2nd, 4th, ... so that their number is limited."""
     chosen: list[Any] = []
     every = 1

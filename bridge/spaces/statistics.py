@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.spaces.glitches import Usual
+from bridge.spaces.glitches import Usual, sample_spreads
 from bridge.spaces.grouping import LaneGroup, group_episodes
 from bridge.spaces.lanes import LaneChoice, block_name
 from bridge.spaces.rotations import choose_sample
+from bridge.spaces.units import find_unit
 from catalog.filters.where import Compare
 from embedders.base import dim_of
 from embedders.numeric import check_number
@@ -26,13 +27,15 @@ from embedders.statistics import drift, merge_spreads, statistics
 from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from bridge.spaces.glitches import Spread
     from bridge.spaces.rotations import ReadSample
     from catalog.catalog import Catalog
     from catalog.vectors.records import SpaceRow
     from embedders.base import Embedder
     from embedders.rotations import Rotation
+    from embedders.units import Unit
     from embedders.windows import WindowPlan
 
 CHANGED_SHARE: Final = 0.05
@@ -67,6 +70,15 @@ def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -
     return tuple(weight / total for weight in ordered)
 
 
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What is found in the numbers of an archive: what makes rows canonical, and the statistics of such rows."""
+
+    statistics: Statistics
+    rotations: tuple[Rotation, ...] | None = None
+    units: tuple[Unit, ...] | None = None
+
+
 @dataclass(frozen=True)
 class Family:
     """Episodes that share a Space: the embedder, the lanes, the windows, and the group of episodes with these lanes."""
@@ -82,12 +94,7 @@ class Family:
         """The family name shared by all its Spaces (see Space.family)."""
         return self.space(None).family
 
-    def space(
-        self,
-        frozen: Statistics | None,
-        rates: tuple[float | None, ...] | None = None,
-        rotations: tuple[Rotation, ...] | None = None,
-    ) -> Space:
+    def space(self, scale: Scale | None, rates: tuple[float | None, ...] | None = None) -> Space:
         """Return the family's Space with what was found in the archive; without it, it only names the family."""
         return Space(
             embedder=self.embedder.name,
@@ -97,10 +104,11 @@ class Family:
             windows=self.windows,
             dim=dim_of(self.embedder, count_channels(self.lanes)),
             metric=self.embedder.metric,
-            statistics=frozen,
+            statistics=None if scale is None else scale.statistics,
             weights=self.weights,
             rates=rates,
-            rotations=rotations,
+            rotations=None if scale is None else scale.rotations,
+            units=None if scale is None else scale.units,
         )
 
 
@@ -141,7 +149,7 @@ def _living(catalog: Catalog, family: Family) -> dict[str, SpaceRow]:
 def find_space_to_fill(catalog: Catalog, family: Family, read: ReadSample) -> SpaceRow | None:
     """Return the Space that must be filled now: the first one, one begun earlier, or one with new statistics.
 
-    None: the active Space matches the archive. read: see archive_statistics. Raises NoLaneError if no episode has
+    None: the active Space matches the archive. read: see archive_scale. Raises NoLaneError if no episode has
     finite numbers in a lane.
     """
     living = _living(catalog, family)
@@ -152,13 +160,11 @@ def find_space_to_fill(catalog: Catalog, family: Family, read: ReadSample) -> Sp
     if active is not None and not _is_check_due(catalog, family, active, clock):
         return None
     known = None if active is None else Space.from_json(active.definition)
-    present, rotations = None, None
-    if family.embedder.uses_statistics:
-        present, rotations = archive_statistics(catalog, family, read, known)
-    if active is not None and known is not None and not _has_changed(known, present, rotations):
+    scale = archive_scale(catalog, family, read, known) if family.embedder.uses_statistics else None
+    if active is not None and known is not None and not _has_changed(known, scale):
         catalog.vectors.mark_checked(active.id, clock)
         return None
-    space = family.space(present, archive_rates(catalog, family), rotations)
+    space = family.space(scale, archive_rates(catalog, family))
     return catalog.vectors.add_space(space.fingerprint, space.family, space.to_json())
 
 
@@ -169,31 +175,47 @@ def _is_check_due(catalog: Catalog, family: Family, active: SpaceRow, clock: int
     return clock - active.checked_seq > CHANGED_SHARE * episodes
 
 
-def _has_changed(known: Space, present: Statistics | None, rotations: tuple[Rotation, ...] | None) -> bool:
-    if present is None or known.statistics is None:
+def _has_changed(known: Space, scale: Scale | None) -> bool:
+    if scale is None or known.statistics is None:
         return False
-    return known.rotations != rotations or drift(known.statistics, present) > DRIFT_LIMIT
+    found = known.rotations, known.units
+    return found != (scale.rotations, scale.units) or drift(known.statistics, scale.statistics) > DRIFT_LIMIT
 
 
-def archive_statistics(
-    catalog: Catalog, family: Family, read: ReadSample, known: Space | None = None
-) -> tuple[Statistics, tuple[Rotation, ...] | None]:
-    """Return the statistics of all catalogued episodes of the family, and the rotations in them, None for none.
+def archive_scale(catalog: Catalog, family: Family, read: ReadSample, known: Space | None = None) -> Scale:
+    """Return the scale of all catalogued episodes of the family.
 
     read: returns a sample of these episodes, in which rotations are found and measured; all else is in the catalog.
-    known: the present Space, whose rotations keep their references. An episode with NaN or infinities in one lane
-    counts for its other lanes. Raises NoLaneError if that leaves a lane without any episode.
+    known: the present Space, whose rotations and units keep their references and limits. An episode with NaN or
+    infinities in one lane counts for its other lanes. Raises NoLaneError if that leaves a lane without any episode.
     """
-    statistics = lane_statistics(catalog, family.group.measured_layouts, family.lanes)
+    layout_ids = family.group.measured_layouts
     if len(family.lanes[0].shape) > 1:  # images
-        return statistics, None
-    sample = read(family.lanes, choose_sample(catalog.query.ids_of(family.group.measured_layouts)))
-    if sample is None or not sample.rotations:
-        return statistics, None
-    rotations = sample.rotations
+        return Scale(lane_statistics(catalog, layout_ids, family.lanes))
+    sample = read(family.lanes, choose_sample(catalog.query.ids_of(layout_ids)))
+    rotations = () if sample is None else sample.rotations
     if known is not None and [one.channels for one in rotations] == [one.channels for one in known.rotations or ()]:
         rotations = known.rotations or ()
-    return sample.measure(statistics, rotations), rotations
+    units = _find_units(catalog, family, rotations, (known and known.units) or ())
+    present = lane_statistics(catalog, layout_ids, family.lanes, units)
+    return Scale(present if sample is None else sample.measure(present, rotations), rotations or None, units or None)
+
+
+def _find_units(
+    catalog: Catalog, family: Family, rotations: Sequence[Rotation], known: Sequence[Unit]
+) -> tuple[Unit, ...]:
+    turning = {channel for one in rotations for channel in range(one.channels.start, one.channels.stop)}
+    found: list[Unit] = []
+    first = 0
+    for lane in family.lanes:
+        own = range(first, first + lane.channels)
+        spreads = sample_spreads(catalog.query.spreads(family.group.measured_layouts, lane.name))
+        unit = find_unit(spreads, [channel - first for channel in turning.intersection(own)])
+        if unit is not None:
+            alike = (one for one in known if one.ratio == unit.ratio and one.channels[0] in own)
+            found.append(next(alike, unit.at(first)))
+        first = own.stop
+    return tuple(found)
 
 
 def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
@@ -202,8 +224,12 @@ def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
     return tuple(rates.pop() if len(rates) == 1 else None for rates in rates_by_lane)
 
 
-def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec]) -> Statistics:
+def lane_statistics(
+    catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec], units: Sequence[Unit] = ()
+) -> Statistics:
     """Return the statistics of concatenated lanes over the episodes of these layouts; raises NoLaneError as above.
+
+    units: those of episodes to convert to the unit of most.
 
     Episodes that a check flagged for spikes, and those with a timestep far beyond all others, set no scale, unless
     flags are too frequent to tell.
@@ -211,7 +237,12 @@ def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence
     flagged = frozenset(catalog.query.ids(Compare("flag", "eq", "spike")))
     if len(flagged) > _MAX_FLAGGED * catalog.query.count():
         flagged = frozenset()
-    by_lane = [_lane_statistics(catalog, layout_ids, lane.name, flagged) for lane in lanes]
+    by_lane, first = list[Statistics](), 0
+    for lane in lanes:
+        own = [one.at(-first) for one in units if first <= one.channels[0] < first + lane.channels]
+        read = partial(_read_spreads, catalog, layout_ids, lane.name, own)
+        by_lane.append(_lane_statistics(lane.name, read, flagged))
+        first += lane.channels
     return Statistics(
         min(lane.count for lane in by_lane),
         np.concatenate([lane.mean for lane in by_lane]),
@@ -219,10 +250,21 @@ def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence
     )
 
 
-def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str, flagged: frozenset[int]) -> Statistics:
+def _read_spreads(
+    catalog: Catalog, layout_ids: Sequence[int], lane: str, units: Sequence[Unit], without: frozenset[int]
+) -> Iterable[Spread]:
+    spreads: Iterable[Spread] = catalog.query.spreads(layout_ids, lane, without=without)
+    for unit in units:
+        spreads = unit.share_spreads(spreads)
+    return spreads
+
+
+def _lane_statistics(
+    lane: str, read: Callable[[frozenset[int]], Iterable[Spread]], flagged: frozenset[int]
+) -> Statistics:
     for without in (flagged, frozenset()) if flagged else (flagged,):
-        usual = Usual.of(catalog.query.spreads(layout_ids, lane, without=without))
-        stored = usual.without_glitched(catalog.query.spreads(layout_ids, lane, without=without))
+        usual = Usual.of(read(without))
+        stored = usual.without_glitched(read(without))
         first = next(stored, None)
         if first is not None:
             return statistics([merge_spreads(chain([first], stored))])

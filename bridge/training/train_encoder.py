@@ -14,7 +14,7 @@ from bridge.episodes.read import Failure, attempt, read_lanes
 from bridge.episodes.sample import read_sample
 from bridge.spaces.identity import describe_lanes
 from bridge.spaces.lanes import LaneChoice
-from bridge.spaces.statistics import Choice, Family, archive_statistics, families
+from bridge.spaces.statistics import Choice, Family, archive_scale, families
 from bridge.support.progress import Silent
 from catalog.filters.where import EVERYTHING
 from embedders.neural.temporal_encoder import Shape, save_encoder
@@ -164,8 +164,8 @@ def _windows(
     archive: Archive, family: Family, lesson: Lesson, rng: np.random.Generator, most: int
 ) -> tuple[list[Rows], list[Failure]]:
     """Return z-scored windows [T_i, channels] of episodes in random order, and the episodes that could not be read."""
-    statistics, rotations = archive_statistics(archive.catalog, family, partial(read_sample, archive.catalog))
-    space = family.space(statistics, rotations=rotations)
+    scale = archive_scale(archive.catalog, family, partial(read_sample, archive.catalog))
+    space = family.space(scale)
     rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))
     fitting = [row for row in rows.values() if row.layout_id in family.group.measured_layouts]
     windows: list[Rows] = []
@@ -177,7 +177,7 @@ def _windows(
             if isinstance(values, Failure):
                 failed.append(values)
                 continue
-            scored = standardise(values.astype(np.float64), statistics)
+            scored = standardise(values.astype(np.float64), scale.statistics)
             windows += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]
             if len(windows) >= most:
                 break

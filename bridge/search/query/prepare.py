@@ -18,7 +18,6 @@ from bridge.spaces.space_choice import SpaceChoice
 from catalog.filters.where import EVERYTHING
 from embedders.base import embed_by
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, default_embedder, embedder_of
-from embedders.rotations import canonical_rows
 from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
@@ -188,7 +187,7 @@ class QueryPreparer:
         )
 
     def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> View:
-        canonical = [canonical_rows(window, space.rotations) for window in windows]
+        canonical = [*map(space.canonical, windows)]
         vectors = embed_by(self.embedder_for(space), space, canonical)
         return View(space, canonical, vectors, self.spaces.weights_of(space))
 

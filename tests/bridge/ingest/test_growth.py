@@ -11,7 +11,7 @@ from bridge_episodes import assert_complete, episode, ingest, opened_archive, sa
 
 from bridge.episodes.sample import read_sample
 from bridge.spaces.lanes import LaneChoice
-from bridge.spaces.statistics import DRIFT_LIMIT, Choice, archive_statistics, families
+from bridge.spaces.statistics import DRIFT_LIMIT, Choice, archive_scale, families
 from embedders import ArcDct, Space, WindowPlan, drift
 from wshard import Channel, TrajectoryIngestor, load_wshard
 
@@ -42,9 +42,9 @@ def quality_of(archive):
 def drift_of(catalog):
     (row,) = catalog.vectors.spaces("active")
     (family,) = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))[0]
-    present, rotations = archive_statistics(catalog, family, partial(read_sample, catalog))
-    assert rotations is None
-    return drift(Space.from_json(row.definition).statistics, present)
+    scale = archive_scale(catalog, family, partial(read_sample, catalog))
+    assert scale.rotations is scale.units is None
+    return drift(Space.from_json(row.definition).statistics, scale.statistics)
 
 
 def record(task, number):

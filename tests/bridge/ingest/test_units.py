@@ -1,0 +1,57 @@
+"""Episodes in mm and in m are compared as if all were in the unit of most; archives in one unit stay as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, ingest, save, spaces_of
+
+from bridge.spaces.identity import describe_lanes
+from wshard import Channel, TrajectoryRetriever
+
+MIXED = {2, 3, 8, 11, 13, 17, 21}
+
+
+def scaled(number, ratio):
+    one = episode(number % 4, number)
+    return episode(
+        number % 4, number, observations={"state": Channel.of("state", one.observations["state"].data * ratio)}
+    )
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("units")
+    for name, ratio in (("tidy", 1), ("mixed", 1000)):
+        episodes = [scaled(number, np.float32(ratio if number in MIXED else 1)) for number in range(24)]
+        ingest(folder / name, *save(folder / f"{name}-data", *episodes), windows="both")
+    return folder
+
+
+def test_the_scale_is_that_of_an_archive_in_one_unit(archives):
+    for mixed, tidy in zip(spaces_of(archives / "mixed"), spaces_of(archives / "tidy"), strict=True):
+        assert tidy.units is None
+        assert mixed.units[0].ratio == 1000
+        np.testing.assert_allclose(mixed.statistics.mean, tidy.statistics.mean, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(mixed.statistics.std, tidy.statistics.std, rtol=1e-5)
+        assert "(4 channels, 4 of them in two units: x 1000, m and mm?)" in describe_lanes(mixed)
+
+
+def test_searches_find_what_they_find_in_one_unit(archives):
+    found = {}
+    for name in ("tidy", "mixed"):
+        with TrajectoryRetriever(archives / name) as retriever:
+            for number in (0, 8, 13):
+                hits = retriever.search_similar_episodes(scaled(number, 1).observations["state"].data, 24)
+                found[name, number] = {hit.episode_id: hit.score for hit in hits}
+    for number in (0, 8, 13):
+        assert found["mixed", number] == pytest.approx(found["tidy", number], abs=1e-4)
+
+
+def test_a_query_may_be_in_either_unit(archives):
+    rows = scaled(5, 1).observations["state"].data
+    with TrajectoryRetriever(archives / "mixed") as retriever:
+        for query in (rows, rows * 1000):
+            assert retriever.search_similar_episodes(query, 1)[0].episode_id == "task-1-5"
+        best = retriever.search_moments(scaled(8, 1).observations["state"].data[5:25], 1)[0]
+    assert (best.episode_id, best.span) == ("task-0-8", (5, 25))

@@ -1,0 +1,69 @@
+"""Units among episodes: rows of another unit become those of most, whole or cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from embedders import LaneSpec, Space, Statistics, WindowPlan
+from embedders.statistics import Moments, merge_spreads
+from embedders.units import Unit
+from wshard.errors import EmbedderError
+
+ROWS = np.random.default_rng(1).normal([0.5, 2, 0], size=(30, 3))
+MILLIMETRES = Unit((0, 1), (30.0, 60.0), 1000.0)  # most are in m
+METRES = Unit((0, 1), (30.0, 60.0), 0.001)
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(3, 9), slice(20, 21)])
+def test_rows_get_the_unit_of_most(part):
+    rows, large = ROWS[part], ROWS[part] * [1000, 1000, 1]
+    assert MILLIMETRES.to_shared(rows) is rows
+    np.testing.assert_allclose(MILLIMETRES.to_shared(large), rows, rtol=1e-15)
+    assert METRES.to_shared(large) is large
+    np.testing.assert_allclose(METRES.to_shared(rows), large, rtol=1e-15)
+
+
+def test_rows_of_zeros_have_any_unit():
+    rows = np.zeros((4, 3))
+    assert METRES.to_shared(rows) is rows
+    assert MILLIMETRES.to_shared(rows) is rows
+
+
+def test_spreads_are_those_of_shared_rows():
+    def spread_of(rows):
+        return len(rows), np.stack([rows.min(0), rows.max(0), rows.mean(0), rows.std(0)], axis=1).ravel().tolist()
+
+    parts = [ROWS[:10], ROWS[10:18] * [1000, 1000, 1], ROWS[18:]]
+    found = merge_spreads(MILLIMETRES.share_spreads(map(spread_of, parts)))
+    expected = Moments.of(ROWS)
+    np.testing.assert_allclose(found.table, expected.table, rtol=1e-12)
+
+
+def make_space(units):
+    frozen = Statistics(9, np.zeros(3), np.ones(3))
+    lanes = (LaneSpec("signal/tip", (2,)), LaneSpec("signal/grip", ()))
+    return Space("arcdct", 1, {}, lanes, WindowPlan(), 4, "cosine", frozen, units=units)
+
+
+def test_a_space_states_its_units_and_nothing_without_any():
+    plain, mixed = make_space(None), make_space((MILLIMETRES,))
+    assert "units" not in plain.to_json() == make_space(()).to_json()
+    assert Space.from_json(mixed.to_json()) == mixed != plain
+    assert mixed.family == plain.family
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Unit((0, 1), (1.0,), 1000.0),
+        lambda: Unit((), (), 1000.0),
+        lambda: Unit((0,), (0.0,), 1000.0),
+        lambda: Unit((0,), (1.0,), 1.0),
+        lambda: make_space((Unit((3,), (1.0,), 1000.0),)),
+        lambda: make_space((MILLIMETRES, METRES)),
+    ],
+)
+def test_impossible_units_are_refused(make):
+    with pytest.raises(EmbedderError):
+        make()
