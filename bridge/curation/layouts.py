@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.curation.archive_vectors import find_whole_spaces, read_vectors
+from bridge.curation.archive_vectors import group_by_space, read_vectors
 from bridge.support.progress import Silent
 from wshard.core.container.atomic_write import publish
 from wshard.core.messages import how_to_install
@@ -77,8 +77,11 @@ def compute_layout(archive: Archive, space: Space, method: str, *, progress: Pro
 
 
 def choose_whole_space(archive: Archive, name: str | None) -> Space:
-    """Return the newest Space of whole episodes, or the one with that fingerprint prefix. Raises QueryError."""
-    return find_whole_spaces(archive, name)[-1]
+    """Return the Space of whole episodes with the most, the newest of several, or that with a fingerprint prefix.
+
+    Raises QueryError.
+    """
+    return group_by_space(archive, "", name)[0][0][0]
 
 
 def _path(archive: Archive, space: Space, method: str) -> Path:

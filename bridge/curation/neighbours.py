@@ -122,9 +122,11 @@ def find_candidates(
 
     sets: one set of episodes, which is compared with itself, or two. A pair is near if one is among the `nearest` of
     the other, at a distance of at most `farthest`: distances [n], and places [n, 2] in either. Windows of one episode
-    do not form a pair.
+    do not form a pair. Two episodes are compared by all lanes that they share: in a Space of fewer they form no pair.
     """
-    for space in spaces:
+    numbers = {row.fingerprint: row.id for row in archive.catalog.vectors.spaces("active")}
+    listed = [*spaces]
+    for space in listed:
         loaded = [read_vectors(archive, space, where) for where in sets]
         left, right = loaded[0], loaded[-1]
         other_vectors = None if left is right else right.directions
@@ -132,7 +134,15 @@ def find_candidates(
         distances, pairs = find_near_pairs(
             left.directions, other_vectors, nearest, farthest, owners=owners, progress=progress
         )
-        yield (left, right), distances, pairs
+        wider = [one for one in listed if one.windows == space.windows and {*one.lanes} > {*space.lanes}]
+        alone = np.ones(len(pairs), np.bool_)
+        for other in wider:
+            known = archive.catalog.vectors.embedded(numbers[other.fingerprint])
+            in_other = [
+                np.isin(_owner_ids(one), known)[places] for one, places in zip((left, right), pairs.T, strict=True)
+            ]
+            alone &= ~(in_other[0] & in_other[1])
+        yield (left, right), distances[alone], pairs[alone]
 
 
 def _owner_ids(vectors: EpisodeVectors) -> Ids:

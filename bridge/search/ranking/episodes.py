@@ -177,19 +177,24 @@ class EpisodeSearch:
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]
     ) -> list[tuple[EpisodeRef, Match]]:
         """Add the contribution of each lane to hits; hits found by words alone get none."""
-        parts: dict[int, list[dict[str, float]]] = {}
-        for query in queries:
-            embedder = self.embedder_for(query.space)
-            vector, top = query.weighted
-            for number, row in enumerate(read_rows(self.stored, query.space, [match for _, match in hits])):
-                if row.any():
-                    share = 1 / top if query.scanned is None else query.cosines(row[None])[0] / (vector @ row or 1.0)
-                    own = split_by_lane(embedder, query.space, vector * share, row)
-                    parts.setdefault(number, []).append(own)
-        return [
-            (replace(ref, contributions=average_parts(parts[number])), match) if number in parts else (ref, match)
-            for number, (ref, match) in enumerate(hits)
-        ]
+        rows = [read_rows(self.stored, query.space, [match for _, match in hits]) for query in queries]
+        shown = []
+        for number, (ref, match) in enumerate(hits):
+            present = [(query, own[number]) for query, own in zip(queries, rows, strict=True) if own[number].any()]
+            widest = [
+                (query, row)
+                for query, row in present
+                if not any({*query.space.lanes} < {*other.space.lanes} for other, _ in present)
+            ]
+            parts = [self._split(query, row) for query, row in widest]
+            shown.append((replace(ref, contributions=average_parts(parts)) if parts else ref, match))
+        return shown
+
+    def _split(self, query: QueryVector, row: Vectors) -> dict[str, float]:
+        """Return the contribution of each lane to the cosine of the query and a stored vector."""
+        vector, top = query.weighted
+        share = 1 / top if query.scanned is None else query.cosines(row[None])[0] / (vector @ row or 1.0)
+        return split_by_lane(self.embedder_for(query.space), query.space, vector * share, row)
 
 
 def split_by_lane(embedder: Embedder, space: Space, query: Vectors, hit: Vectors) -> dict[str, float]:

@@ -195,6 +195,7 @@ class ViewFusion:
             if len(united) == len(listed):
                 break
             listed = united
+        parts = [self._by_most_lanes(view, part, parts) for view, part in zip(self.views, parts, strict=True)]
         all_keys, all_scores = np.concatenate([part.keys for part in parts]), [part.scores for part in parts]
         order, firsts = _sort(all_keys)
         places = np.flatnonzero(firsts)
@@ -202,6 +203,19 @@ class ViewFusion:
         scores = np.add.reduceat(np.concatenate(all_scores)[order], places) / counts if len(order) else np.zeros(0)
         answers = [answer for part in parts for answer in part.answers]
         return _ScoredCandidates(all_keys[order][firsts], scores, answers)
+
+    def _by_most_lanes(
+        self, view: Fusion, own: _ScoredCandidates, parts: Sequence[_ScoredCandidates]
+    ) -> _ScoredCandidates:
+        """Leave out the episodes of a view that another compares by these lanes and more."""
+        lanes = {*view.main.space.lanes}
+        wider = [
+            part.keys[:, 0] for other, part in zip(self.views, parts, strict=True) if lanes < {*other.main.space.lanes}
+        ]
+        if not wider:
+            return own
+        alone = ~np.isin(own.keys[:, 0], np.concatenate(wider))
+        return replace(own, keys=own.keys[alone], scores=own.scores[alone])
 
 
 def _keys_of(answer: Answer) -> _Keys:

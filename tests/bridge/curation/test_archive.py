@@ -36,7 +36,7 @@ from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
 from bridge.results import make_ref
 from bridge.support import progress
 from embedders import Blocks, WindowPlan
-from wshard import EpisodeRef, TrajectoryRetriever, find_outliers, open_wshard, weigh
+from wshard import Channel, EpisodeRef, TrajectoryRetriever, find_outliers, open_wshard, weigh
 from wshard.errors import FilterError, QueryError
 
 TASKS, EACH = 4, 8
@@ -565,3 +565,18 @@ def test_the_most_uncertain_episodes_are_not_yet_marked(own):
         assert sorted(offered) == sorted({*ids} - {*marked})
         values = dict(zip((row.id for row in probe.episodes), probe.values.tolist(), strict=True))
         assert [abs(values[id_] - 0.5) for id_ in offered] == sorted(abs(values[id_] - 0.5) for id_ in offered)
+
+
+def test_episodes_with_one_equal_lane_of_several_are_no_duplicates(tmp_path):
+    switch = {"switch": Channel.of("switch", np.repeat([0.0, 1.0], 15).astype(np.float32)[:, None])}
+    moving = [episode(0, number).observations for number in range(4)]
+    lanes = [moving[0], *({**one, **switch} for one in moving[1:]), switch, switch]
+    save(tmp_path / "data", *(episode(0, number, observations=one) for number, one in enumerate(lanes)))
+    ingest(tmp_path / "archive", tmp_path / "data", windows="both")
+    with opened_archive(tmp_path / "archive") as archive:
+        assert {frozenset({one.left.episode_id, one.right.episode_id}) for one in find_duplicates(archive)} >= {
+            frozenset({"task-0-4", "task-0-5"})
+        }
+        for found in (find_duplicates(archive), find_pieces(archive)):
+            names = [{one.left.episode_id, one.right.episode_id} for one in found]
+            assert not any(pair <= {f"task-0-{number}" for number in range(4)} for pair in names)
