@@ -91,7 +91,8 @@ export class HitList {
       found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
       found.missing > 0 && h("p", {}, `${found.missing} skipped: their files are missing or have changed`));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
-    const cards = this.hits.map((hit) => this.card(hit, spanOf(hit)));
+    const differ = new Set(this.hits.map((hit) => String(hit.compared_by))).size > 1;
+    const cards = this.hits.map((hit) => this.card(hit, spanOf(hit), differ));
     fill(this.grid, cards.map((card) => card.element));
     this.redraw = () => {};
     this.filter();
@@ -109,8 +110,8 @@ export class HitList {
     this.redraw();
   }
 
-  /** @param {Json} hit @param {[number, number]} span */
-  card(hit, span) {
+  /** @param {Json} hit @param {[number, number]} span @param {boolean} differ whether hits were compared by different lanes */
+  card(hit, span, differ) {
     const overlay = h("canvas", { role: "img", "aria-label": `${hit.name || hit.episode_id} over the query` });
     const alignment = h("canvas", { "aria-hidden": "true", hidden: !hit.alignment?.length });
     const picture = h("div", { class: "frame" });
@@ -125,6 +126,7 @@ export class HitList {
     }, right ? "+" : "−");
     const parts = Object.entries(hit.contributions || {}).map(([lane, share]) => `${lane.split("/").slice(1).join("/") || lane} ${Number(share).toFixed(3)}`);
     const lanes = Object.entries(hit.lane_scores || {}).map(([lane, score]) => `${lane.split("/").slice(1).join("/") || lane} ${score.toFixed(2)}`);
+    const compared = differ ? (hit.compared_by || []).map((/** @type {string} */ lane) => lane.replace("signal/", "")) : [];
     const element = h("li", { class: "hit" },
       h("header", {},
         h("span", { class: "score" }, hit.score.toFixed(3)),
@@ -132,6 +134,7 @@ export class HitList {
         mark(true), mark(false)),
       h("p", { class: "soft" }, isSpan ? `${span[0]}:${span[1]} of ${hit.metadata.length} · ` : "", `${hit.metadata.env_id}`),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
+      compared.length > 0 && h("p", { class: "soft lanes" }, "compared by: ", compared.join(" · ")),
       lanes.length > 0 && h("p", { class: "soft lanes" }, lanes.join(" · ")),
       parts.length > 0 && h("p", { class: "soft lanes" }, "contributions: ", parts.join(" · ")),
       hit.remaining > 0 && h("a", { class: "next", href: address(episodePath(hit.uid), { span: `${span[1]}:${Math.min(hit.metadata.length, span[1] + (span[1] - span[0]))}` }) }, "what comes next there"));
