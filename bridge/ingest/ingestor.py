@@ -73,7 +73,7 @@ class TrajectoryIngestor:
 
     embedder: a name ("arcdct", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
     "blocks" = blocks for whole episodes, arcdct for windows. lanes: what to embed, e.g. "state" or ["state", "reward"];
-    None = every observation lane with a number or a vector of at most 256 numbers per timestep. A mapping assigns
+    None = every observation lane with a number or a vector of at most 1024 numbers per timestep. A mapping assigns
     weights: {"state": 2, "action/ctrl": 1} gives the state two thirds of the similarity (see docs/search.md). An
     embedder of frames takes one lane of images. token: API token or JWT for the index server (see docs/deepdata.md).
 

@@ -53,10 +53,19 @@ def maker_of(space: Space) -> tuple[str, int, dict[str, JSON]]:
 
 
 def newest(spaces: list[Space]) -> list[Space]:
-    """Leave out what a newer version of the same embedder has replaced."""
+    """Leave out what a newer version of the same embedder has replaced; spaces: oldest first.
 
-    def replaced(space: Space, other: Space) -> bool:
+    A version that changed vectors of many channels alone has the same number, and theirs have another size.
+    """
+
+    def replaced(space: Space, other: Space, *, is_later: bool) -> bool:
+        resized = is_later and maker_of(other) == maker_of(space) and other.dim != space.dim
         alike = ("embedder", "lanes", "weights", "windows")
-        return other.version > space.version and all(getattr(other, name) == getattr(space, name) for name in alike)
+        is_newer = other.version > space.version or resized
+        return is_newer and all(getattr(other, name) == getattr(space, name) for name in alike)
 
-    return [space for space in spaces if not any(replaced(space, other) for other in spaces)]
+    return [
+        space
+        for place, space in enumerate(spaces)
+        if not any(replaced(space, other, is_later=at > place) for at, other in enumerate(spaces))
+    ]

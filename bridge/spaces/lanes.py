@@ -1,6 +1,6 @@
 """Choose the lanes of an episode to embed, by name or by a default rule.
 
-By default these are all observation lanes (signal/...) with a number or a vector of at most 256 numbers per timestep,
+By default these are all observation lanes (signal/...) with a number or a vector of at most 1024 numbers per timestep,
 of any dtype but bf16. An embedder of frames gets one image lane: the named one, or the only observation lane that
 holds images with sides of at least 16 pixels.
 """
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from catalog.records import LaneDefinition
 
-MAX_CHANNELS: Final = 256
+MAX_CHANNELS: Final = 1024
 MIN_SIDE: Final = 16
-_VECTOR: Final = "a number or a vector of at most 256 numbers per timestep, not bf16 (images: embedder 'frames')"
+_VECTOR: Final = (
+    f"a number or a vector of at most {MAX_CHANNELS} numbers per timestep, not bf16 (images: embedder 'frames')"
+)
 _PICTURE: Final = "one lane of images of at least 16 x 16 pixels, not bf16 (where there are several, name one)"
 _SUMMARISED: Final = ("signal/", "action/", "omen/", "uncert/")
 _NO_NUMBERS: Final = frozenset({"bf16"})  # numpy has no arithmetic for it without another package

@@ -118,7 +118,7 @@ def adapt_embedder(
     """Fit `adapted` to whole episodes of the archive and write it to the file `out`, for the embedder "adapted:OUT".
 
     No labels are used, and no torch. Raises QueryError where the episodes' lanes differ (name some), EmbedderError for
-    too few episodes or too many channels, FileExistsError where `out` is another file, CatalogNotFoundError, OSError.
+    too few episodes, FileExistsError where `out` is another file, CatalogNotFoundError, OSError.
     """
     check_replaceable(out, "a trained embedder", holds_arrays)
     lesson, options, watch = lesson or Lesson(), options or FitOptions(), progress or Silent()

@@ -9,6 +9,7 @@ import numpy as np
 
 from embedders.base import LaneEmbedder, Vectors
 from embedders.numeric import check_number
+from embedders.trajectory.folding import MOST_CHANNELS, fold, folded_shares
 from embedders.trajectory.resample import arc_resample, joined
 from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
 from embedders.window_batches import Cuts, project_cuts
@@ -31,7 +32,8 @@ class ArcDct(LaneEmbedder):
     Coefficient 0, the mean along the path, is multiplied by `level`: use less than 1 for sensors that drift.
 
     The arc length is that of the first `position` channels, or of all channels if None or if there are fewer; every
-    timestep adds `epsilon` to it. The layout of vectors is that of `Dct`: dim = coefficients * channels.
+    timestep adds `epsilon` to it. The layout of vectors is that of `Dct`: dim = coefficients * channels. More than 256
+    channels are folded to 256 beforehand, apart from the arc.
     """
 
     name: ClassVar[str] = "arcdct"
@@ -64,12 +66,12 @@ class ArcDct(LaneEmbedder):
         return given
 
     def dim(self, channels: int) -> int:
-        """Return coefficients * channels."""
-        return self.coefficients * channels
+        """Return coefficients * channels, of at most 256 channels."""
+        return self.coefficients * min(channels, MOST_CHANNELS)
 
     def shares(self, channels: int) -> NDArray[np.float64]:
-        """Return [dim, channels]: the channel of each value of a vector."""
-        return np.tile(np.eye(channels), (self.coefficients, 1))
+        """Return [dim, channels]: the channel of each value of a vector, or those that were folded into it."""
+        return np.tile(folded_shares([np.arange(channels)], channels, MOST_CHANNELS), (self.coefficients, 1))
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
@@ -82,7 +84,7 @@ class ArcDct(LaneEmbedder):
         return self._describe(*joined(windows))
 
     def _describe(self, rows: Rows, spans: NDArray[np.int64]) -> NDArray[np.float64]:
-        path = rows[:, : self.position]
+        path, rows = rows[:, : self.position], fold(rows, MOST_CHANNELS)
         even = arc_resample(rows, spans, self.length, path=path, epsilon=self.epsilon)
         damped = np.exp(-self.damping * np.arange(self.coefficients))
         damped[0] *= self.level

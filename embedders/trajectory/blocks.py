@@ -11,6 +11,7 @@ import numpy as np
 
 from embedders.base import LaneEmbedder, Vectors, unit_rows
 from embedders.numeric import check_number
+from embedders.trajectory.folding import MOST_CHANNELS, fold, folded_shares
 from embedders.trajectory.resample import arc_resample, joined, resample, smooth
 from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
 from wshard.errors import EmbedderError
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from embedders.numeric import Rows
     from embedders.trajectory.resample import Spans
 
-MOST_PAIRED: Final = 64
-"""Maximum number of channels with an area per pair; of more, each has one area with the mean of all."""
+_WIDEST: Final = 64
+"""Channels of the largest vector: the descriptors of more are folded to the size of theirs."""
 
 _EPSILON: Final = 1e-4
 _ZERO_TOLERANCE: Final = 1e-9
@@ -45,8 +46,9 @@ class Blocks(LaneEmbedder):
     areas: which channel leads which: the signed root of the area between each pair of channels, around the mean along
     the path, of rows averaged over `smoothing` timesteps. Path and areas do not depend on speed. The arc is that of
     rows averaged over `arc_smoothing` timesteps, in which a channel counts as much as it moves steadily: positions in
-    full, jittering actions and sensors little. Permuting channels or lanes changes no similarity. A single channel has
-    no path to speak of, and no areas: it is described by its `quantiles` alone.
+    full, jittering actions and sensors little. Permuting up to 64 channels or their lanes changes no similarity.
+    Descriptors of more channels are folded to the size of those of 64, which changes cosines by some hundredths. A
+    single channel has no path to speak of, and no areas: it is described by its `quantiles` alone.
     """
 
     name: ClassVar[str] = "blocks"
@@ -76,7 +78,8 @@ class Blocks(LaneEmbedder):
         """Return the number of values of each descriptor; a single channel has one."""
         if channels == 1:
             return (_QUANTILES_SIZE,)
-        return (self.coefficients * channels, (self.time_coefficients - 1) * channels, area_count(channels))
+        widest = min(channels, _WIDEST)
+        return (self.coefficients * widest, (self.time_coefficients - 1) * widest, _pair_count(widest))
 
     def dim(self, channels: int) -> int:
         """Return the sum of the blocks' sizes."""
@@ -84,18 +87,21 @@ class Blocks(LaneEmbedder):
 
     def shares(self, channels: int) -> NDArray[np.float64]:
         """Return [dim, channels]: the channel of each value of a vector; an area is shared by its two channels."""
-        eye = np.eye(channels)
         if channels == 1:
-            return np.tile(eye, (_QUANTILES_SIZE, 1))
-        first, second = _pairs(channels)
-        halves = (eye[first] + eye[second]) / 2 if channels <= MOST_PAIRED else eye
-        return np.concatenate([np.tile(eye, (self.coefficients + self.time_coefficients - 1, 1)), halves])
+            return np.ones((_QUANTILES_SIZE, 1))
+        known = folded_shares([np.arange(channels)], channels, MOST_CHANNELS)
+        described = len(known)
+        each = np.arange(described)
+        path, shape = (np.tile(each, count) for count in (self.coefficients, self.time_coefficients - 1))
+        sources = zip(([path], [shape], _pairs(described)), self.blocks(channels), strict=True)
+        return np.concatenate([folded_shares(source, described, size) for source, size in sources]) @ known
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, each block of the same length."""
         if windows[0].shape[1] == 1:
             return _unit(np.stack([_quantiles(rows[:, 0]) for rows in windows])).astype(np.float64)
-        rows, spans = joined(windows)
+        every, spans = joined(windows)
+        rows = fold(every, MOST_CHANNELS)
         steady = np.repeat(steadiness(rows, spans), spans[:, 1] - spans[:, 0], axis=0)
         arcs = smooth(rows, self.arc_smoothing, spans) * steady
         even = arc_resample(rows, spans, self.length, path=arcs, epsilon=_EPSILON)
@@ -104,7 +110,8 @@ class Blocks(LaneEmbedder):
         in_time = resample(rows, spans, self.length)
         shape = spectra(in_time, dct_matrix(self.length, self.time_coefficients)[1:])
         between = areas(smooth(rows, self.smoothing, spans), spans)
-        parts = [_unit(block) for block in (path, shape, between)]
+        sizes = self.blocks(rows.shape[1])
+        parts = [_unit(fold(block, size)) for block, size in zip((path, shape, between), sizes, strict=True)]
         return np.concatenate(parts, axis=1, dtype=np.float64) / sqrt(len(parts))
 
 
@@ -135,21 +142,21 @@ def _energy(steps: Rows) -> Rows:
     return energy
 
 
-def area_count(channels: int) -> int:
-    """Return the number of values of `areas`."""
-    return channels * (channels - 1) // 2 if channels <= MOST_PAIRED else channels
+def _pair_count(channels: int) -> int:
+    return channels * (channels - 1) // 2
 
 
 def areas(rows: Rows, spans: Spans) -> NDArray[np.float64]:
-    """Return [N, area_count(D)] of windows of z-scored rows: the signed root of the area between every two channels.
+    """Return [N, P] of windows of z-scored rows: the signed root of the area between every two of D channels, folded.
 
-    It is swept by their path around its mean along the arc, so it does not depend on speed; it is positive if the first
+    P is D * (D - 1) / 2, at most that of 64 channels; beyond, the root becomes a power of up to 1. An area is swept by
+    the path of two channels around its mean along the arc, so it does not depend on speed; it is positive if the first
     channel moves before the second.
     """
     steps = rows[1:] - rows[:-1]  # steps between windows are not read
     lengths = np.sqrt(np.einsum("td,td->t", steps, steps))[:, None]
     middles = (rows[:-1] + steps / 2) * lengths
-    signed = np.stack(
+    return np.concatenate(
         [
             _areas(
                 rows[start : stop - 1],
@@ -159,19 +166,16 @@ def areas(rows: Rows, spans: Spans) -> NDArray[np.float64]:
             for start, stop in spans.tolist()
         ]
     )
-    rooted: NDArray[np.float64] = np.sign(signed) * np.sqrt(np.abs(signed))
-    return rooted
 
 
-def _areas(rows: Rows, steps: Rows, mean: Rows) -> Rows:
-    before = rows - mean
+def _areas(rows: Rows, steps: Rows, mean: Rows) -> NDArray[np.float64]:
+    """Return [1, P] of the steps of one window and the rows that they start from."""
+    ordered = (rows - mean).T @ steps
     channels = steps.shape[1]
-    if channels > MOST_PAIRED:
-        turned = before * steps.mean(axis=1, keepdims=True) - before.mean(axis=1, keepdims=True) * steps
-        return np.asarray(turned.sum(axis=0) / 2)
-    ordered = before.T @ steps
     first, second = _pairs(channels)
-    return np.asarray((ordered[first, second] - ordered[second, first]) / 2)
+    signed = (ordered[first, second] - ordered[second, first]) / 2
+    power = min(max(channels / (2 * _WIDEST), 0.5), 1.0)  # where many are added up, small ones would hide large ones
+    return fold((np.sign(signed) * np.abs(signed) ** power)[None], _pair_count(_WIDEST))
 
 
 def _arc_mean(first: Rows, middles: Rows, lengths: Rows) -> Rows:

@@ -10,7 +10,7 @@ import numpy as np
 from embedders.base import unit_rows
 from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.disturbances import disturb
-from embedders.trajectory.linear_map import LinearMap, input_size
+from embedders.trajectory.linear_map import LinearMap
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -60,12 +60,11 @@ def fit(episodes: Sequence[Rows], options: FitOptions, progress: Callable[[], No
     Vectors of an episode's disturbed views scatter around their mean. The map divides every direction by that
     scatter, so that what disturbances change counts little; of the directions that remain it keeps the `dim` along
     which episodes differ most. Both are eigenvectors of matrices, so there are no steps and no rates. Raises
-    EmbedderError for fewer than FEWEST episodes or too many channels.
+    EmbedderError for fewer than FEWEST episodes.
     """
     if len(episodes) < FEWEST:
         raise EmbedderError(f"fitting: expected at least {FEWEST} episodes, found {len(episodes)}")
     channels = episodes[0].shape[1]
-    input_size(channels)
     rng = np.random.default_rng(options.seed)
     chosen = [episodes[place] for place in rng.permutation(len(episodes))[: options.episodes].tolist()]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LARGEST: Final = 4096
-"""Values of a `blocks` vector: the map of more would take hundreds of megabytes, and minutes."""
+"""Channels, and values that a map adds: more are no map of `blocks` vectors, whose size is limited too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +62,6 @@ def load_linear_map(path: str | os.PathLike[str]) -> LinearMap:
     return LinearMap(about["channels"], arrays["center"], arrays["matrix"])
 
 
-def input_size(channels: int) -> int:
-    """Return the size of `blocks` vectors of so many channels. Raises EmbedderError for more than LARGEST."""
-    size = Blocks().dim(channels)
-    if size > LARGEST:
-        raise EmbedderError(
-            f"adapted: expected channels whose `blocks` vectors have at most {LARGEST} values, found "
-            f"{channels} channels with {size}: choose some lanes"
-        )
-    return size
-
-
 def _sizes_of(about: Any) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the arrays of a file that claims this, if it may."""
     version, channels, dim = about["blocks"], about["channels"], about["dim"]
@@ -81,5 +70,5 @@ def _sizes_of(about: Any) -> dict[str, tuple[int, ...]]:
     for name, count in (("channels", channels), ("dim", dim)):
         if type(count) is not int or not 1 <= count <= LARGEST:
             raise EmbedderError(f"{name}: expected a whole number of 1 to {LARGEST}, found {count!r}")
-    size = input_size(channels)
+    size = Blocks().dim(channels)
     return {"center": (size,), "matrix": (size, dim)}

@@ -143,8 +143,6 @@ def slow_areas(rows):
         return math.fsum(a[i] * (b[j] - a[j]) - a[j] * (b[i] - a[i]) for a, b in steps) / 2
 
     pairs = [area(i, j) for i in range(channels) for j in range(i + 1, channels)]
-    if channels > 64:
-        pairs = [math.fsum(area(i, j) for j in range(channels)) / channels for i in range(channels)]
     return [math.copysign(math.sqrt(abs(one)), one) for one in pairs]
 
 

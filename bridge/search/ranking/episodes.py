@@ -30,6 +30,8 @@ from wshard.errors import QueryError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from bridge.alignment.arrays import Rows
     from bridge.archive import Archive
     from bridge.index.base import Answer, Match, Vectors
@@ -136,14 +138,14 @@ class EpisodeSearch:
         weights = self.stored.weights(view.space, blocks_of(embedder, view.space))
         if view.lanes is None:
             return combine_view(view, like, weights)
-        shares = shares_of(embedder, view.space.channels)
-        if shares is None:
-            raise QueryError(
-                f"lanes: expected vectors of {', '.join(view.lanes)} alone, as those of {embedder.name!r} mix all "
-                f"lanes: {_INGEST_FIRST}"
-            )
         factors = [view.lanes.get(lane.name, 0.0) / lane.channels for lane in view.space.lanes]
         channels = np.repeat(factors, [lane.channels for lane in view.space.lanes])
+        shares = shares_of(embedder, view.space.channels)
+        if shares is None or _are_mixed(channels > 0, shares):
+            raise QueryError(
+                f"lanes: expected vectors of {', '.join(view.lanes)} alone, as those of {embedder.name!r} mix these "
+                f"{view.space.channels} channels: {_INGEST_FIRST}"
+            )
         return combine_view(view, like, weights.of_lanes(channels / channels.max(), shares), self.stored)
 
     def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
@@ -195,6 +197,13 @@ class EpisodeSearch:
         vector, top = query.weighted
         share = 1 / top if query.scanned is None else query.cosines(row[None])[0] / (vector @ row or 1.0)
         return split_by_lane(self.embedder_for(query.space), query.space, vector * share, row)
+
+
+def _are_mixed(counts: NDArray[np.bool_], shares: NDArray[np.float64]) -> bool:
+    """Return whether most values of the channels that count have others in them, where more than two share one."""
+    mixed = ((shares > 0).sum(axis=1) > 2) & shares[:, ~counts].any(axis=1)
+    own = shares[:, counts].sum(axis=1)
+    return bool(own[mixed].sum() > own.sum() / 2)
 
 
 def split_by_lane(embedder: Embedder, space: Space, query: Vectors, hit: Vectors) -> dict[str, float]:

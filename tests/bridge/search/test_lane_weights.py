@@ -78,3 +78,14 @@ def test_what_needs_vectors_of_these_lanes_says_so(archive):
         ranked(archive, "leg")
     with pytest.raises(EmbedderError, match="numbers > 0"):
         ranked(archive, {"arm": 0, "hand": 1})
+
+
+def test_of_many_channels_a_lane_alone_needs_its_own_vectors(tmp_path):
+    for number in range(3):
+        rows = np.random.default_rng(number).normal(size=(2, 9, 90)).cumsum(1).astype(np.float32)
+        lanes = {name: Channel.of(name, values) for name, values in zip(("arm", "hand"), rows, strict=True)}
+        save(tmp_path / "data", episode(0, number, 9, observations=lanes))
+    ingest(tmp_path / "archive", tmp_path / "data", windows="whole")
+    with pytest.raises(QueryError, match="mix these 180 channels: ingest with these --lanes first"):
+        ranked(tmp_path / "archive", "arm", "task-0-1")
+    assert ranked(tmp_path / "archive", {"arm": 2, "hand": 1}, "task-0-1")[0].episode_id == "task-0-1"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bridge.spaces.identity import describe, describe_lanes
+from dataclasses import replace
+
+from bridge.spaces.identity import describe, describe_lanes, newest
 from embedders import LaneSpec, Space, WindowPlan
 
 
@@ -16,3 +18,12 @@ def test_many_lanes_are_counted_and_few_are_named():
     long = describe_lanes(space_of(40))
     assert long == ", ".join(f"signal/{number}[2]" for number in range(5)) + ", 35 more lanes (80 channels)"
     assert describe(space_of(40)).startswith(f"stats over {long}, whole episodes, Space ")
+
+
+def test_a_newer_space_replaces_the_older_one_of_another_size():
+    older, newer = (replace(space_of(2), dim=dim) for dim in (9, 4))
+    other = replace(space_of(2), dim=4, parameters={"length": 9})
+    assert newest([older, newer]) == [newer]
+    assert newest([newer, older]) == [older]
+    assert newest([older, other]) == [older, other]
+    assert newest([older, replace(older, version=2)]) == [replace(older, version=2)]
