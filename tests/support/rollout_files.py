@@ -293,6 +293,21 @@ def _dreamer(folder: Path, rollouts: list[Rollout]) -> Path:
     return folder
 
 
+def _dreamer_2(folder: Path, rollouts: list[Rollout]) -> Path:
+    for number, (episode, rollout) in enumerate(zip(_rows_with_first(rollouts), rollouts, strict=True)):
+        rows = len(episode["reward"])
+        np.savez_compressed(
+            folder / f"20210101T00000{number}-{number:032x}-{rows}.npz",
+            vector=episode["observation"],
+            action=episode["action"],
+            reward=episode["reward"],
+            is_first=np.arange(rows) == 0,
+            is_last=np.arange(rows) == rows - 1,
+            is_terminal=np.append(False, rollout.flags("terminated")),
+        )
+    return folder
+
+
 FILES = {
     "sb3-expert": ProgramFile(_stable_baselines, "signal/obs", "action/actions", done="", truncated=""),
     "imitation-npz": ProgramFile(_imitation_npz, "signal/obs", "action/acts", "obs", truncated=""),
@@ -315,6 +330,9 @@ FILES = {
         _vd4rl, "signal/observation", "action/action", "observation", truncated="", last="aux/truncations"
     ),
     "dreamer-npz": ProgramFile(_dreamer, "signal/vector", "action/action", "vector", truncated=""),
+    "dreamer-v2": ProgramFile(
+        _dreamer_2, "signal/vector", "action/action", "vector", truncated="", last="aux/truncations"
+    ),
 }
 """By the name of the layout."""
 

@@ -15,7 +15,7 @@ from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.layouts.layout import may_have_layout
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
-from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, how_to_describe
+from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, how_to_describe, is_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,7 +159,10 @@ def list_inside(folder: Place, detect: Callable[[Place], str]) -> str:
 def describe_arrays(folder: Location) -> str:
     """Return the names of files of arrays of no format in a folder, and what to do with them; "" for none."""
     names = list_inside(place_of(folder), lambda path: "other arrays" if _has_other_arrays(path) else "")
-    return f"it has {names}, of no known format or layout: {how_to_describe()}" if names else ""
+    if names:
+        return f"it has {names}, of no known format or layout: {how_to_describe()}"
+    pickles = list_inside(place_of(folder), lambda path: "pickle" if is_pickle(path) else "")
+    return f"it has {pickles}: {how_to_describe('FILE.pkl')}" if pickles else ""
 
 
 def _has_other_arrays(place: Place) -> bool:
@@ -183,6 +186,6 @@ def known_format(given: str | None, guess: str, where: Location) -> str:
         if not isinstance(place, OpenFilePlace):
             with suppress(OSError):
                 place.open().close()  # says what it is instead of a file of data
-        advice = how_to_describe(place) if may_have_layout(place.name) else OWN_DATA
+        advice = how_to_describe(place) if may_have_layout(place.name) or is_pickle(place.name) else OWN_DATA
         raise FormatError(f"{where}: Unknown format: expected a file of a known format or layout; {advice}")
     return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Final
@@ -190,9 +191,21 @@ OTHER_ARRAYS: Final = "other_arrays"
 """What detection says of a file of arrays that is of no format."""
 
 
+_PICKLES: Final = (".pkl", ".pickle", ".p")
+
+
+def is_pickle(path: object) -> bool:
+    """Return True for the name of a pickle, which runs code when it is read."""
+    return str(path).lower().endswith(_PICKLES)
+
+
 def how_to_describe(file: object = "FILE") -> str:
     """Return what to do with a file of arrays that is of no format and of no layout."""
     if str(file).lower().endswith(".mp4"):
         return "--layout video takes its frames as an episode"
+    if is_pickle(file):
+        load = f'pickle.load(open({json.dumps(str(file))}, "rb"))'
+        lines = quote(f'import pickle, wshard; wshard.open_archive("lab", create=True).ingest({load})')
+        return f"a pickle runs code when it is read, so wshard reads none: if you trust it, `python -c {lines}`"
     name = quote(str(file)) if file != "FILE" else "FILE"
     return f"`wshard layout guess {name}` writes a description that you can edit; give it with --layout"

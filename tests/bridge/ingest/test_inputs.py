@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
+import shlex
 import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +22,13 @@ import wshard
 from wshard.errors import (
     EntryNotFoundError,
     EpisodeError,
+    FormatError,
     IngestError,
     LayoutError,
     MissingFileError,
     StaleEpisodeError,
 )
+from wshard.formats.layouts.guessing.guess import guess_layout
 from wshard.training.conversion.record import record
 
 if TYPE_CHECKING:
@@ -101,9 +107,7 @@ def test_rollouts_before_an_error_of_the_iterator_are_recorded(lab: wshard.Archi
 
 
 @pytest.mark.parametrize("after", [3, 70])
-def test_ctrl_c_in_an_iterator_leaves_whole_episodes(
-    lab: wshard.Archive, after: int
-) -> None:
+def test_ctrl_c_in_an_iterator_leaves_whole_episodes(lab: wshard.Archive, after: int) -> None:
     def rollouts(end: int) -> Iterator[Any]:
         for number in range(75):
             if number == end:
@@ -242,3 +246,21 @@ def test_files_of_no_known_layout_are_named_with_the_way_on(tmp_path: Path) -> N
     done = CliRunner().invoke(app, ["ingest", str(tmp_path / "data"), "--archive", str(tmp_path / "lab")])
     assert f"not read: 1 file of no known layout: {tmp_path}/data/weights.npz; `wshard layout guess" in done.stderr
     assert "skipped: 1 .json" in done.stderr
+
+
+def test_a_pickle_is_refused_with_the_line_that_takes_one(tmp_path: Path) -> None:
+    rows = {"observations": np.zeros((9, 2)), "actions": np.zeros((9, 1))}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "demos.pkl").write_bytes(pickle.dumps([rows] * 3))
+    runner = CliRunner()
+    for place in ("in/demos.pkl", "in"):
+        done = runner.invoke(app, ["ingest", str(tmp_path / place), "--archive", str(tmp_path / "lab")])
+        assert done.exit_code, done.output
+        assert "demos.pkl" in done.stderr
+        assert "wshard reads none" in done.stderr
+    with pytest.raises(FormatError, match=r"found a pickle: .* if you trust it, `python -c '.*`") as refused:
+        guess_layout(tmp_path / "in" / "demos.pkl")
+    line = str(refused.value).split("python -c ")[1].rstrip("`")
+    subprocess.run([sys.executable, "-c", *shlex.split(line)], cwd=tmp_path, check=True)
+    with wshard.open_archive(tmp_path / "lab") as archive:
+        assert len(archive) == 3

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wshard.core.files.file_object import OpenFilePlace
-from wshard.formats.dreamer.files import IS_FIRST
+from wshard.formats.dreamer.files import IS_FIRST, STEPID
 from wshard.formats.look import LocationLook, look_at
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".npz"
 _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
+_OF_VERSION_2: Final = re.compile(r"\d{8}T\d{6}-\w+-\d+")  # without a successor: an episode, with actions a row later
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class ReplayFile:
 def is_replay(location: Location | LocationLook) -> bool:
     """Return True if no other format has such a file: it has is_first, or the name of a replay file."""
     look = look_at(location)
+    if _OF_VERSION_2.fullmatch(look.place.stem) and STEPID not in look.array_names:
+        return False
     return IS_FIRST in look.array_names or (bool(look.array_names) and file_of(look.place) is not None)
 
 

@@ -42,6 +42,11 @@ class RowArray(Protocol):
         """Return the rows of a slice, a single row, or everything for ()."""
 
 
+def path_in(group: str, name: str) -> str:
+    """Return the whole path of an array of a group, "" for that of the file."""
+    return f"{group}/{name}" if group else name
+
+
 class ArrayFile(Protocol):
     """An open file or folder of arrays."""
 

@@ -17,7 +17,7 @@ from wshard.errors import FormatError, LimitError
 from wshard.formats.d4rl.npz_rows import NpzRows
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, find, open_hdf5, translate_errors, walk_datasets
 from wshard.formats.hdf5.values import read_attributes
-from wshard.formats.layouts.columns import Flat, as_column
+from wshard.formats.layouts.columns import Flat, as_column, path_in
 from wshard.formats.layouts.groups import NumberedArrays, RowGroups
 from wshard.formats.layouts.layout import NUMBER, SUFFIXES
 from wshard.formats.layouts.memmap import MemmapArrays
@@ -110,7 +110,7 @@ class Hdf5Arrays:
         with translate_errors(self._where):
             for part in pattern.split("/"):
                 found = [
-                    (f"{path}/{name}".lstrip("/"), node)
+                    (path_in(path, name), node)
                     for path, parent in found
                     for name in sort_naturally(name for name in parent if fnmatchcase(name, part))
                     if hasattr(node := find(parent, name, self._where), "keys")

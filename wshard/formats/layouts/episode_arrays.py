@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wshard.errors import ArrayKindError, FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.cameras import listed_images
-from wshard.formats.layouts.columns import of_batch, rows_of, stacked, taken, turned, value_of
+from wshard.formats.layouts.columns import of_batch, path_in, rows_of, stacked, taken, turned, value_of
 from wshard.formats.layouts.layout import ACTION
 from wshard.formats.layouts.step_values import as_flags, at_last_step, nanoseconds, read_by_rule
 
@@ -44,7 +44,7 @@ class EpisodeArrays:
     def of(self, path: str, rule: ArrayRule) -> tuple[Any, bool]:
         """Return the rows of an array that belong to the episode, and False; or its value, or that of all, and True."""
         ref, by = self._episode, self._layout.episodes.by
-        column = self._file.column(f"{ref.group}/{path}" if ref.group else path)
+        column = self._file.column(path_in(ref.group, path))
         if self._layout.has_groups or not column.shape:
             return column, False
         if by == rules.ROW:

@@ -12,6 +12,7 @@ from wshard.core.files.local import LocalPlace
 from wshard.core.messages import shown
 from wshard.errors import FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.columns import path_in
 from wshard.formats.layouts.ends import (
     check_count,
     check_spans,
@@ -83,7 +84,7 @@ class EpisodeFinder:
         return {key: EpisodeSlice(self._file, int(key), key) for key in self._container.groups("*")}
 
     def _grouped(self) -> dict[str, EpisodeSlice]:
-        pattern = "/".join(part for part in (self._layout.root, self._rule.group) if part)
+        pattern = path_in(self._layout.root, self._rule.group)
         groups = self._container.groups(pattern)
         prefix = _fixed_prefix(pattern)
         return {path.removeprefix(prefix): EpisodeSlice(self._file, number, path) for number, path in enumerate(groups)}
@@ -121,7 +122,7 @@ class EpisodeFinder:
 
     def _column(self, path: str) -> RowArray:
         try:
-            return self._container.column(f"{self._layout.root}/{path}" if self._layout.root else path)
+            return self._container.column(path_in(self._layout.root, path))
         except FormatError as error:
             raise LayoutError(f"{self._where}: layout {self._layout.name!r}, [episodes]: {error}") from error
 

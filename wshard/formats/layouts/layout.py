@@ -34,7 +34,9 @@ SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The files of each container."""
 
-ARRAY_SUFFIXES: Final = tuple(suffix for kind, suffixes in SUFFIXES.items() if kind != "video" for suffix in suffixes)
+ARRAY_SUFFIXES: Final = tuple(
+    dict.fromkeys(suffix for kind, suffixes in SUFFIXES.items() if kind != "video" for suffix in suffixes)
+)
 """The files of containers but videos, which belong to those of others."""
 
 _FILES: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
@@ -53,6 +55,20 @@ ROLES: Final = (
 
 NAMED: Final = frozenset((OBSERVATION, ACTION, FINAL, METADATA))
 """Roles with a name; of the others there is one each."""
+
+CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    OBSERVATION: ("observations", "observation", "obs"),
+    ACTION: (
+        "actions", "action", "acts", "act", "ctrl", "ctrls", "control", "controls", "cmd", "cmds", "command",
+        "commands", "actuation",
+    ),
+    REWARD: ("rewards", "reward", "rews", "rew"),
+    END: (
+        "terminations", "terminated", "terminals", "terminal", "termination", "term", "terms", "dones", "done",
+    ),
+    TRUNCATED: ("truncations", "truncated", "timeouts", "timeout", "truncation", "truncate", "trunc"),
+}  # fmt: skip
+"""What programs call the arrays of these roles; of several that are there, the first one is meant."""
 
 UNITS: Final[Mapping[str, float]] = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 """Nanoseconds of the units of time."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from wshard.errors import ArrayKindError, LayoutError
+from wshard.formats.layouts.columns import path_in
 from wshard.formats.layouts.layout import SKIP, ArrayRule, split_role
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str)
 
     Wildcards stand for columns [rows] of numbers that neither [arrays] nor another lane names.
     """
-    prefix, paths, used = f"{group}/" if group else "", file.paths(group), set[str]()
+    paths, used = file.paths(group), set[str]()
     found: dict[str, tuple[str, ...]] = dict.fromkeys(layout.stack, ())
     for wild in (False, True):
         for lane, patterns in layout.stack.items():
@@ -61,7 +62,7 @@ def _find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str)
                 names = [
                     path
                     for path in fitting
-                    if not wild or (not layout.names(path) and _is_plain(file, f"{prefix}{path}"))
+                    if not wild or (not layout.names(path) and _is_plain(file, path_in(group, path)))
                 ]
                 used.update(names)
                 found[lane] += tuple(names)
@@ -84,7 +85,7 @@ def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tupl
             if isinstance(value, list):
                 return tuple(map(str, value))
         elif name in file.paths(group):
-            column = file.column(f"{group}/{name}" if group else name)
+            column = file.column(path_in(group, name))
             if column.dtype.kind not in "OSU":
                 continue
             texts = np.asarray(column[()]).reshape(-1).tolist()

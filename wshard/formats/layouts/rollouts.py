@@ -13,18 +13,18 @@ from wshard.core.messages import shown
 from wshard.core.types import Channel, Episode
 from wshard.errors import EpisodeError
 from wshard.formats.hdf5.values import MAX_NUMBERS, finite
+from wshard.formats.layouts.columns import path_in
+from wshard.formats.layouts.layout import ACTION, CALLED, END, OBSERVATION, REWARD, TRUNCATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wshard.core.types import Array
 
-_OBSERVATIONS: Final = ("observations", "observation", "obs")
-_ACTIONS: Final = ("actions", "action", "acts", "act")
-_STEPS: Final[Mapping[str, tuple[str, ...]]] = {
-    "rewards": ("rewards", "reward", "rews"),
-    "terminations": ("terminations", "terminated", "terminals", "dones", "done"),
-    "truncations": ("truncations", "truncated", "timeouts"),
+_STEPS: Final = {
+    "rewards": CALLED[REWARD],
+    "terminations": CALLED[END],
+    "truncations": CALLED[TRUNCATED],
 }
 _ENVIRONMENTS: Final = ("env_id", "env", "environment")
 _RATES: Final = ("rate", "fps", "tick_hz")
@@ -47,8 +47,8 @@ def episode_of(rollout: Mapping[str, Any], number: int) -> Episode:
         raise EpisodeError(f"rollout {number}: expected a mapping of arrays, found {shown(rollout)}")
     given = {str(name): value for name, value in rollout.items() if name not in _UNUSED}
     where = f"rollout {number}"
-    actions = dict(_arrays(given, _ACTIONS, "action", where))
-    observations = dict(_arrays(given, _OBSERVATIONS, "observation", where))
+    actions = dict(_arrays(given, CALLED[ACTION], "action", where))
+    observations = dict(_arrays(given, CALLED[OBSERVATION], "observation", where))
     steps = {field: _take(given, names) for field, names in _STEPS.items()}
     listed = {name: value for name, value in given.items() if isinstance(value, (np.ndarray, list, tuple))}
     others = {name: array for name, value in listed.items() if (array := _array(value)) is not None}
@@ -113,7 +113,7 @@ def _flatten(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         raise EpisodeError(f"{path[:60]}: expected mappings in mappings at most {_MAX_DEPTH} deep, found more")
     if isinstance(value, Mapping):
         for name, one in value.items():
-            yield from _flatten(one, f"{path}/{name}" if path else str(name))
+            yield from _flatten(one, path_in(path, str(name)))
     elif value is not None:
         yield path, value
 

@@ -23,6 +23,7 @@ from wshard.formats.layouts.guessing.readings import EpisodeReading
 from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
 from wshard.formats.layouts.guessing.survey import OTHER, TEXT, container_of, labels_of, read_facts
 from wshard.formats.layouts.layout import ARRAY_SUFFIXES, ArrayRule, EpisodeLayout, EpisodeRule, split_role
+from wshard.formats.table import how_to_describe, is_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +85,8 @@ def guess_layout(location: Location) -> LayoutGuess:
     file, pattern = _example(place)
     kind = container_of(file)
     if not kind:
+        if is_pickle(place):
+            raise FormatError(f"{place}: expected arrays, found a pickle: {how_to_describe(place)}")
         suffixes = ", ".join(ARRAY_SUFFIXES)
         raise FormatError(f"{place}: expected arrays: a file {suffixes}, or a folder of them; found neither")
     container = open_container(kind, file)

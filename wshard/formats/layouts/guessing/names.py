@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from wshard.formats.layouts import layout
+
 ACTION, OBSERVATION, NEXT, REWARD, END, LAST, TRUNCATED = (
     "action",
     "observation",
@@ -32,15 +34,15 @@ _EPISODES: Final = _words(
     "rollouts seq sequence sequences segment take"
 )
 _INDEXES: Final = _words("id ids idx index indices number num no nr nb count")
-_ACTIONS: Final = _words("action actions act acts ctrl ctrls control controls cmd cmds command commands actuation")
+_ACTIONS: Final = frozenset(layout.CALLED[layout.ACTION])
 _OBSERVATIONS: Final = _words(
-    "obs observation observations state states qpos qvel joint joints pos position positions vel velocity "
+    "state states qpos qvel joint joints pos position positions vel velocity "
     "velocities pose poses ee eef gripper proprio image images rgb depth camera cam sensor sensors imu "
     "force forces torque torques wrench features"
-)
-_REWARDS: Final = _words("reward rewards rew rews")
-_ENDS: Final = _words("done dones terminal terminals terminated terminations termination term terms")
-_CUTS: Final = _words("truncated truncation truncations truncate trunc timeout timeouts")
+) | {*layout.CALLED[layout.OBSERVATION]}
+_REWARDS: Final = frozenset(layout.CALLED[layout.REWARD])
+_ENDS: Final = frozenset(layout.CALLED[layout.END])
+_CUTS: Final = frozenset(layout.CALLED[layout.TRUNCATED])
 _SUCCESSES: Final = _words("success successes successful succeeded solved")
 _TASKS: Final = _words("task tasks instruction instructions language lang prompt")
 _ENVIRONMENTS: Final = _words("env environment")

@@ -11,6 +11,7 @@ import numpy as np
 from wshard.errors import FormatError
 from wshard.formats.hdf5.kinds import SIGNATURE
 from wshard.formats.hdf5.lane_table import first_image
+from wshard.formats.layouts.columns import path_in
 from wshard.formats.layouts.guessing.names import TELLING, meaning_of
 from wshard.formats.layouts.layout import SUFFIXES
 from wshard.formats.look import look_at
@@ -97,7 +98,7 @@ def read_facts(container: ArrayFile, group: str = "", paths: Sequence[str] | Non
     """Return the facts about the arrays below a group, in their order; paths: of these only."""
     listed = container.paths(group) if paths is None else paths
     limit = min(_MAX_VALUES, _MAX_VALUES_OF_ALL // max(1, len(listed)))
-    return [_facts(container, f"{group}/{path}" if group else path, path, limit) for path in listed]
+    return [_facts(container, path_in(group, path), path, limit) for path in listed]
 
 
 def _facts(container: ArrayFile, path: str, inner: str, limit: int) -> ArrayFacts:
@@ -149,6 +150,6 @@ def _name_of(dtype: Any, kind: str) -> str:
 def labels_of(facts: ArrayFacts, container: ArrayFile, group: str = "") -> Array | None:
     """Return what tells rows apart in a column of numbers or texts, None for another array or one that is too long."""
     if facts.kind == TEXT and len(facts.shape) == 1 and facts.rows <= _MAX_TEXTS:
-        column = container.column(f"{group}/{facts.path}" if group else facts.path)
+        column = container.column(path_in(group, facts.path))
         return np.unique(np.asarray(column[0 : facts.rows]).astype(str), return_inverse=True)[1].reshape(-1)
     return facts.numbers

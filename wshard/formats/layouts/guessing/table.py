@@ -43,7 +43,7 @@ def guess_table(location: Location, *, is_given: bool = True) -> str:
     for one in guess.arrays:
         role = layout.rule_of(one.path).role
         if role != one.role and one.path not in stacked and one.role != rules.METADATA:
-            raise LayoutError(_needs_more(guess, f"the column {one.path!r} is {one.role}"))
+            raise LayoutError(_needs_more(guess, f"that {one.path!r} has the role {one.role!r} needs a description"))
     return reference
 
 
