@@ -13,7 +13,7 @@ import numpy as np
 from embedders.canonical_json import JSON, canonical, check_count, check_text, parse, sha256
 from embedders.numeric import check_number
 from embedders.rotations import Rotation, canonical_rows, in_channels
-from embedders.units import Unit, check_units
+from embedders.units import OtherScale, check_units, scale_from
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
@@ -96,8 +96,8 @@ class Space:
     lane: the share of the lane in the squared length of an average vector, relative to the others; None weights every
     channel equally. `rates` has the timesteps per second of each lane in the episodes that the Space was made for, None
     for a lane if they differ or are unknown. `rotations` are the quaternions and angles among the channels of all
-    lanes, `units` the channels that some episodes give in another unit than most, None for none: `statistics` are those
-    of canonical rows. Two Spaces are equal if their fingerprints are. Raises EmbedderError for inconsistent values.
+    lanes, `units` those that some episodes give in another scale than most, None for none: `statistics` are those of
+    canonical rows. Two Spaces are equal if their fingerprints are. Raises EmbedderError for inconsistent values.
     """
 
     embedder: str
@@ -111,7 +111,7 @@ class Space:
     weights: tuple[float, ...] | None = None
     rates: tuple[float | None, ...] | None = None
     rotations: tuple[Rotation, ...] | None = None
-    units: tuple[Unit, ...] | None = None
+    units: tuple[OtherScale, ...] | None = None
 
     def __post_init__(self) -> None:
         check_text(self.embedder, "name of an embedder")
@@ -251,7 +251,7 @@ def _space_from(definition: Any) -> Space:
         "weights": None if weights is None else tuple(weights),
         "rates": None if rates is None else tuple(rates),
         "rotations": None if rotations is None else tuple(Rotation(**one) for one in rotations),
-        "units": None if units is None else tuple(Unit(**one) for one in units),
+        "units": None if units is None else tuple(map(scale_from, units)),
     }
     return Space(**{**definition, **read})
 

@@ -1,9 +1,10 @@
-"""Units among episodes: lanes that some give in another unit than most, such as mm and m, in that of most."""
+"""Scales among episodes: what some give in another unit than most, or have from another source, in that of most."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,7 +14,8 @@ from embedders.numeric import check_number
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -23,15 +25,56 @@ if TYPE_CHECKING:
 RATIOS: Final = {1000.0: "m and mm", 100.0: "m and cm", 180 / math.pi: "degrees and rad"}
 """Ratios of units that are looked for, and what they may be of."""
 
+_LEAST: Final = 1e-3  # of a spread, relative to the usual one: less is rest
 
-def name_ratio(ratio: float) -> str:
-    """Return what units of this ratio, or of its inverse, may be: "x 1000, m and mm?"."""
-    nearest = min(RATIOS, key=lambda one: abs(one - max(ratio, 1 / ratio)))
-    return f"x {nearest:.4g}, {RATIOS[nearest]}?"
+
+class OtherScale(ABC):
+    """Channels of a Space that some episodes give in another scale than most, and their values in that of most."""
+
+    channels: tuple[int, ...]
+
+    @abstractmethod
+    def is_other(self, means: Rows, stds: Rows) -> NDArray[np.bool_]:
+        """Return which episodes, or parts of one, have the other scale, by mean and spread [N, D] of all channels."""
+
+    @abstractmethod
+    def is_like(self, other: OtherScale) -> bool:
+        """Return whether both tell the same episodes apart, whichever of the two scales most have."""
+
+    @property
+    @abstractmethod
+    def conversion(self) -> tuple[Rows, Rows]:
+        """What is subtracted from values of the other scale, and by what they are then divided: [channels] each."""
+
+    def at(self, first: int) -> Self:
+        """Return the same for a lane whose first channel is that of a Space."""
+        moved = tuple(channel + first for channel in self.channels)
+        return replace(self, channels=moved)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    def to_shared(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows [T, D] in the scale that most episodes have; the rows themselves if they have it."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            means, stds = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+        if not self.is_other(means[None], stds[None])[0]:
+            return rows
+        changed, (offset, ratio) = rows.astype(np.float64), self.conversion
+        changed[:, [*self.channels]] = (changed[:, [*self.channels]] - offset) / ratio
+        return changed
+
+    def share_spreads(self, spreads: Iterable[tuple[int, Sequence[float]]]) -> Iterator[tuple[int, Sequence[float]]]:
+        """Yield (timesteps, spread) of episodes in the scale that most have; see embedders.statistics.merge_spreads."""
+        offset, ratio = (values[:, None] for values in self.conversion)
+        for count, spread in spreads:
+            numbers = np.array(spread, np.float64).reshape(-1, 4)
+            if self.is_other(numbers[None, :, 2], numbers[None, :, 3])[0]:
+                numbers[[*self.channels]] = (numbers[[*self.channels]] - offset * [1, 1, 1, 0]) / ratio
+                yield count, numbers.ravel().tolist()
+            else:
+                yield count, spread
 
 
 @dataclass(frozen=True)
-class Unit:
+class Unit(OtherScale):
     """Channels of a Space that some episodes give in another unit: their rows are divided by `ratio`.
 
     A ratio above 1 is for episodes whose root mean squares are above `limits`, one for each channel, in most channels;
@@ -43,8 +86,7 @@ class Unit:
     ratio: float
 
     def __post_init__(self) -> None:
-        channels = tuple(check_count(channel + 1, "channels of a unit, plus 1") - 1 for channel in self.channels)
-        limits = tuple(check_number(limit, "limits of a unit") for limit in self.limits)
+        channels, limits = _channels(self.channels), _numbers(self.limits)
         ratio = check_number(self.ratio, "ratio of a unit")
         if not limits or len(limits) != len(channels) or min(*limits, ratio) <= 0 or ratio == 1:
             found = f"{len(channels)} channels, limits {limits} and ratio {ratio}"
@@ -52,43 +94,90 @@ class Unit:
         for name, value in (("channels", channels), ("limits", limits), ("ratio", ratio)):
             object.__setattr__(self, name, value)
 
-    def at(self, first: int) -> Unit:
-        """Return the same unit for a lane whose first channel is that of a Space."""
-        return Unit(tuple(channel + first for channel in self.channels), self.limits, self.ratio)
+    def __str__(self) -> str:
+        nearest = min(RATIOS, key=lambda one: abs(one - max(self.ratio, 1 / self.ratio)))
+        return f"{len(self.channels)} of them in two units: x {nearest:.4g}, {RATIOS[nearest]}?"
 
-    def is_other(self, sizes: Rows) -> NDArray[np.bool_]:
-        """Return which episodes, or parts of one, are in the other unit, by root mean squares [N, D] of all channels.
-
-        Channels that are 0 throughout show nothing.
-        """
+    def is_other(self, means: Rows, stds: Rows) -> NDArray[np.bool_]:
+        """Return which are in the other unit; channels that are 0 throughout show nothing."""
         with np.errstate(divide="ignore"):
-            distances = np.log(sizes[:, [*self.channels]] / np.array(self.limits))
+            distances = np.log(np.hypot(means, stds)[:, [*self.channels]] / np.array(self.limits))
         if self.ratio < 1:
             distances = -distances
-        return np.array([bool(known.size) and np.median(known) > 0 for known in map(_finite, distances)], np.bool_)
+        finite = (row[np.isfinite(row)] for row in distances)
+        return np.array([bool(known.size) and np.median(known) > 0 for known in finite], np.bool_)
 
-    def to_shared(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows [T, D] in the unit that most episodes have; the rows themselves if they are in it."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            sizes = np.sqrt(np.square(rows, dtype=np.float64).mean(axis=0))
-        if not self.is_other(sizes[None])[0]:
-            return rows
-        changed = rows.astype(np.float64)
-        changed[:, [*self.channels]] /= self.ratio
-        return changed
+    def is_like(self, other: OtherScale) -> bool:
+        """Return whether the ratio is the same, or its inverse."""
+        return isinstance(other, Unit) and math.isclose(abs(math.log(self.ratio)), abs(math.log(other.ratio)))
 
-    def share_spreads(self, spreads: Iterable[tuple[int, Sequence[float]]]) -> Iterator[tuple[int, Sequence[float]]]:
-        """Yield (timesteps, spread) of episodes in the unit that most have; see embedders.statistics.merge_spreads."""
-        for count, spread in spreads:
-            numbers = np.array(spread, np.float64).reshape(-1, 4)
-            if self.is_other(np.hypot(numbers[:, 2], numbers[:, 3])[None])[0]:
-                numbers[[*self.channels]] /= self.ratio
-                yield count, numbers.ravel().tolist()
-            else:
-                yield count, spread
+    @property
+    def conversion(self) -> tuple[Rows, Rows]:
+        """Nothing is subtracted."""
+        return np.zeros(len(self.channels)), np.full(len(self.channels), self.ratio)
 
 
-def check_units(units: Sequence[Unit] | None, channels: int) -> tuple[Unit, ...] | None:
+@dataclass(frozen=True)
+class SourceScale(OtherScale):
+    """Channels that some episodes have from another source, such as a second robot: ratio * x + offset for x of most.
+
+    These episodes have a positive score: the sum of `bias` and the `weights` of the mean of each channel and of the
+    logarithm of its spread, both relative to `centers` and `spreads`.
+    """
+
+    channels: tuple[int, ...]
+    centers: tuple[float, ...]
+    spreads: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+    offsets: tuple[float, ...]
+    ratios: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "channels", _channels(self.channels))
+        for name in ("centers", "spreads", "weights", "offsets", "ratios"):
+            object.__setattr__(self, name, _numbers(getattr(self, name)))
+        object.__setattr__(self, "bias", check_number(self.bias, "bias of a source"))
+        count = len(self.channels)
+        sizes = [len(values) for values in (self.centers, self.spreads, self.offsets, self.ratios)]
+        if not count or {*sizes} != {count} or len(self.weights) != 2 * count or min(self.spreads + self.ratios) <= 0:
+            found = f"{sizes} and {len(self.weights)} weights"
+            raise EmbedderError(f"source: expected numbers of {count} channels, spreads and ratios > 0, found {found}")
+
+    def __str__(self) -> str:
+        ratio = float(np.median(self.ratios))
+        return f"{len(self.channels)} of them from two sources: x {max(ratio, 1 / ratio):.3g}"
+
+    def is_other(self, means: Rows, stds: Rows) -> NDArray[np.bool_]:
+        """Return which have a positive score."""
+        own = [*self.channels]
+        marks = relate_spreads(means[:, own], stds[:, own], np.array(self.centers), np.array(self.spreads))
+        return np.asarray(marks @ np.array(self.weights) + self.bias > 0)
+
+    def is_like(self, other: OtherScale) -> bool:
+        """Return whether the ratios are the same, or all the inverse, within 10 %."""
+        if not isinstance(other, SourceScale) or other.channels != self.channels:
+            return False
+        ratios, others = np.log(self.ratios), np.log(other.ratios)
+        return bool(min(np.median(np.abs(ratios - others)), np.median(np.abs(ratios + others))) < 0.1)
+
+    @property
+    def conversion(self) -> tuple[Rows, Rows]:
+        """The offsets and the ratios."""
+        return np.array(self.offsets), np.array(self.ratios)
+
+
+def relate_spreads(means: Rows, stds: Rows, centers: Rows, spreads: Rows) -> Rows:
+    """Return what tells sources apart [N, 2 * C]: means and logarithms of spreads [N, C], by usual ones [C]."""
+    return np.concatenate([(means - centers) / spreads, np.log(stds / spreads + _LEAST)], axis=1)
+
+
+def scale_from(definition: Mapping[str, Any]) -> OtherScale:
+    """Return the unit or source with this definition in JSON."""
+    return Unit(**definition) if "ratio" in definition else SourceScale(**definition)
+
+
+def check_units(units: Sequence[OtherScale] | None, channels: int) -> tuple[OtherScale, ...] | None:
     """Return the units, None if there are none; raises EmbedderError unless each has channels of its own.
 
     channels: their number in all.
@@ -99,5 +188,9 @@ def check_units(units: Sequence[Unit] | None, channels: int) -> tuple[Unit, ...]
     return tuple(units or ()) or None
 
 
-def _finite(values: Rows) -> Rows:
-    return values[np.isfinite(values)]
+def _channels(channels: Iterable[int]) -> tuple[int, ...]:
+    return tuple(check_count(channel + 1, "channels of another scale, plus 1") - 1 for channel in channels)
+
+
+def _numbers(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(check_number(value, "numbers of another scale") for value in values)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.space import LaneSpec
 
-_ENOUGH_EPISODES: Final = 64
-_ENOUGH_ROWS: Final = 8_000
+_ENOUGH_EPISODES: Final = 96
+_ENOUGH_ROWS: Final = 24_000
 _MOST_NUMBERS: Final = 1 << 24
 
 

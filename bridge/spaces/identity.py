@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from embedders.space import Space
-from embedders.units import name_ratio
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ def describe_lanes(space: Space) -> str:
     lanes[_LISTED:] = [f"{len(lanes) - _LISTED} more lanes"] if len(lanes) > _LISTED + 1 else lanes[_LISTED:]
     found = Counter("quaternion" if len(one.reference) > 1 else "angle" for one in space.rotations or ())
     channels = ", ".join(plural(count, what) for what, count in ({"channel": space.channels} | found).items())
-    units = [f", {len(one.channels)} of them in two units: {name_ratio(one.ratio)}" for one in space.units or ()]
-    return f"{', '.join(lanes)} ({channels}{''.join(units)})"
+    units = "".join(f", {one}" for one in space.units or ())
+    return f"{', '.join(lanes)} ({channels}{units})"
 
 
 def describe(space: Space) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.spaces.sources import find_source
 from embedders.rotations import Rotation, canonical_rows
 from wshard.core.channel_kinds import ChannelKind
 from wshard.core.quality.kinds import find_kinds
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from embedders.space import LaneSpec, Statistics
+    from embedders.units import SourceScale
     from wshard.core.channel_kinds import KindRun
 
     Rows = NDArray[np.float64]
@@ -48,10 +50,11 @@ class SampledEpisode:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows [R, D] of several episodes, and the rotations that were found in them."""
+    """The rows [R, D] of several episodes, and the rotations and, for each lane, the source that was found in them."""
 
     rows: Rows
     rotations: tuple[Rotation, ...]
+    sources: tuple[SourceScale | None, ...]
 
     @staticmethod
     def of(lanes: Sequence[LaneSpec], episodes: Sequence[SampledEpisode]) -> Sample:
@@ -63,7 +66,8 @@ class Sample:
             for number, (first, stop) in enumerate(pairwise(edges))
             for start, count in _rotations_of(number, slice(first, stop), episodes)
         ]
-        return Sample(rows, tuple(rotations))
+        sources = [_find_source(slice(first, stop), rotations, episodes) for first, stop in pairwise(edges)]
+        return Sample(rows, tuple(rotations), tuple(sources))
 
     def measure(self, statistics: Statistics, rotations: Sequence[Rotation]) -> Statistics:
         """Return the statistics with those of rotations in their canonical form."""
@@ -78,6 +82,13 @@ class Sample:
 def choose_sample(ids: Sequence[int]) -> tuple[int, ...]:
     """Return the ids of episodes to read: as an archive grows by a few, so do few of them change."""
     return tuple(sorted(ids, key=lambda id_: (id_ * 2654435761) % 2**32)[:MOST_SAMPLED])  # a Fibonacci hash
+
+
+def _find_source(lane: slice, rotations: Sequence[Rotation], episodes: Sequence[SampledEpisode]) -> SourceScale | None:
+    """Return the source of some episodes in a lane; None for one with rotations, which have no scale."""
+    if any(lane.start <= one.channel < lane.stop for one in rotations):
+        return None
+    return find_source([episode.rows[:, lane] for episode in episodes])
 
 
 def _rotations_of(lane: int, channels: slice, sample: Sequence[SampledEpisode]) -> list[_Found]:

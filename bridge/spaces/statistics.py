@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from catalog.vectors.records import SpaceRow
     from embedders.base import Embedder
     from embedders.rotations import Rotation
-    from embedders.units import Unit
+    from embedders.units import OtherScale
     from embedders.windows import WindowPlan
 
 CHANGED_SHARE: Final = 0.05
@@ -76,7 +76,7 @@ class Scale:
 
     statistics: Statistics
     rotations: tuple[Rotation, ...] | None = None
-    units: tuple[Unit, ...] | None = None
+    units: tuple[OtherScale, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -196,24 +196,30 @@ def archive_scale(catalog: Catalog, family: Family, read: ReadSample, known: Spa
     rotations = () if sample is None else sample.rotations
     if known is not None and [one.channels for one in rotations] == [one.channels for one in known.rotations or ()]:
         rotations = known.rotations or ()
-    units = _find_units(catalog, family, rotations, (known and known.units) or ())
+    sources = [None] * len(family.lanes) if sample is None else sample.sources
+    units = _find_units(catalog, family, (rotations, sources), (known and known.units) or ())
     present = lane_statistics(catalog, layout_ids, family.lanes, units)
     return Scale(present if sample is None else sample.measure(present, rotations), rotations or None, units or None)
 
 
 def _find_units(
-    catalog: Catalog, family: Family, rotations: Sequence[Rotation], known: Sequence[Unit]
-) -> tuple[Unit, ...]:
+    catalog: Catalog,
+    family: Family,
+    sampled: tuple[Sequence[Rotation], Sequence[OtherScale | None]],
+    known: Sequence[OtherScale],
+) -> tuple[OtherScale, ...]:
+    """Return the units in which lanes are, and the sources of the others; known ones are as they were."""
+    rotations, sources = sampled
     turning = {channel for one in rotations for channel in range(one.channels.start, one.channels.stop)}
-    found: list[Unit] = []
+    found: list[OtherScale] = []
     first = 0
-    for lane in family.lanes:
+    for lane, source in zip(family.lanes, sources, strict=True):
         own = range(first, first + lane.channels)
         spreads = sample_spreads(catalog.query.spreads(family.group.measured_layouts, lane.name))
-        unit = find_unit(spreads, [channel - first for channel in turning.intersection(own)])
+        unit = find_unit(spreads, [channel - first for channel in turning.intersection(own)]) or source
         if unit is not None:
-            alike = (one for one in known if one.ratio == unit.ratio and one.channels[0] in own)
-            found.append(next(alike, unit.at(first)))
+            present = unit.at(first)
+            found.append(next((one for one in known if one.is_like(present) and one.channels[0] in own), present))
         first = own.stop
     return tuple(found)
 
@@ -225,7 +231,7 @@ def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
 
 
 def lane_statistics(
-    catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec], units: Sequence[Unit] = ()
+    catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec], units: Sequence[OtherScale] = ()
 ) -> Statistics:
     """Return the statistics of concatenated lanes over the episodes of these layouts; raises NoLaneError as above.
 
@@ -251,7 +257,7 @@ def lane_statistics(
 
 
 def _read_spreads(
-    catalog: Catalog, layout_ids: Sequence[int], lane: str, units: Sequence[Unit], without: frozenset[int]
+    catalog: Catalog, layout_ids: Sequence[int], lane: str, units: Sequence[OtherScale], without: frozenset[int]
 ) -> Iterable[Spread]:
     spreads: Iterable[Spread] = catalog.query.spreads(layout_ids, lane, without=without)
     for unit in units:

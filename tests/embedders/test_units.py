@@ -7,12 +7,15 @@ import pytest
 
 from embedders import LaneSpec, Space, Statistics, WindowPlan
 from embedders.statistics import Moments, merge_spreads
-from embedders.units import Unit
+from embedders.units import SourceScale, Unit
 from wshard.errors import EmbedderError
 
 ROWS = np.random.default_rng(1).normal([0.5, 2, 0], size=(30, 3))
 MILLIMETRES = Unit((0, 1), (30.0, 60.0), 1000.0)  # most are in m
 METRES = Unit((0, 1), (30.0, 60.0), 0.001)
+ROBOT = SourceScale(
+    (0, 2), (0.5, 0.0), (1.0, 1.0), (0.0, 0.0, 1.0, 1.0), -1.0, (2.0, -1.0), (3.0, 4.0)
+)  # of spreads alone
 
 
 @pytest.mark.parametrize("part", [slice(None), slice(3, 9), slice(20, 21)])
@@ -40,6 +43,15 @@ def test_spreads_are_those_of_shared_rows():
     np.testing.assert_allclose(found.table, expected.table, rtol=1e-12)
 
 
+def test_values_of_another_source_are_converted():
+    large = ROWS * [3, 1, 4] + [2, 0, -1]
+    assert ROBOT.to_shared(ROWS) is ROWS
+    np.testing.assert_allclose(ROBOT.to_shared(large), ROWS, atol=1e-14)
+    spread = np.stack([large.min(0), large.max(0), large.mean(0), large.std(0)], axis=1).ravel().tolist()
+    (shared,) = ROBOT.share_spreads([(30, spread)])
+    np.testing.assert_allclose(merge_spreads([shared]).table, Moments.of(ROWS).table, atol=1e-12)
+
+
 def make_space(units):
     frozen = Statistics(9, np.zeros(3), np.ones(3))
     lanes = (LaneSpec("signal/tip", (2,)), LaneSpec("signal/grip", ()))
@@ -47,10 +59,13 @@ def make_space(units):
 
 
 def test_a_space_states_its_units_and_nothing_without_any():
-    plain, mixed = make_space(None), make_space((MILLIMETRES,))
+    plain = make_space(None)
     assert "units" not in plain.to_json() == make_space(()).to_json()
-    assert Space.from_json(mixed.to_json()) == mixed != plain
-    assert mixed.family == plain.family
+    for scale in (MILLIMETRES, ROBOT):
+        mixed = make_space((scale,))
+        assert Space.from_json(mixed.to_json()) == mixed != plain
+        assert Space.from_json(mixed.to_json()).units == (scale,)
+        assert mixed.family == plain.family
 
 
 @pytest.mark.parametrize(
@@ -62,6 +77,8 @@ def test_a_space_states_its_units_and_nothing_without_any():
         lambda: Unit((0,), (1.0,), 1.0),
         lambda: make_space((Unit((3,), (1.0,), 1000.0),)),
         lambda: make_space((MILLIMETRES, METRES)),
+        lambda: SourceScale((0,), (0.0,), (1.0,), (1.0,), 0.0, (0.0,), (3.0,)),
+        lambda: SourceScale((0,), (0.0,), (1.0,), (1.0, 1.0), 0.0, (0.0,), (-3.0,)),
     ],
 )
 def test_impossible_units_are_refused(make):

@@ -55,3 +55,26 @@ def test_a_query_may_be_in_either_unit(archives):
             assert retriever.search_similar_episodes(query, 1)[0].episode_id == "task-1-5"
         best = retriever.search_moments(scaled(8, 1).observations["state"].data[5:25], 1)[0]
     assert (best.episode_id, best.span) == ("task-0-8", (5, 25))
+
+
+def test_episodes_of_a_second_robot_are_found_by_the_query_of_the_first(tmp_path):
+    def of(number, *, second):
+        rows = np.sin(np.linspace(0, 4, 40)[:, None] * [1, 2, 3] + number % 5) * (1 + number % 5)
+        rows = rows + 0.05 * np.random.default_rng(number).normal(size=rows.shape)
+        return (3 * rows + 2 if second else rows).astype(np.float32)
+
+    episodes = [
+        episode(
+            0, number, 40, id=str(number), observations={"state": Channel.of("state", of(number, second=number < 20))}
+        )
+        for number in range(50)
+    ]
+    ingest(tmp_path / "archive", *save(tmp_path / "data", *episodes))
+    (space,) = spaces_of(tmp_path / "archive")
+    assert "(3 channels, 3 of them from two sources: x 3)" in describe_lanes(space)
+    everything = np.concatenate([of(number, second=False) for number in range(50)])
+    np.testing.assert_allclose(space.statistics.std, everything.std(axis=0), rtol=0.02)
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for second in (False, True):
+            hits = retriever.search_similar_episodes(of(7, second=second), 10)
+            assert {int(hit.episode_id) % 5 for hit in hits} == {2}

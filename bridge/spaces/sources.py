@@ -1,0 +1,158 @@
+"""Find lanes that come from two sources, such as robots of another size, by episodes that do the same.
+
+Episodes that do the same have the same shape, whatever their scale. Where their spreads differ, they differ by one
+ratio in all channels: that of the sources. Episodes of one source differ by none.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from embedders.standardise import STD_FLOOR
+from embedders.units import SourceScale, relate_spreads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+_MIN_EPISODES: Final = 24
+_NEIGHBOURS: Final = 3
+_COEFFICIENTS: Final = np.arange(1, 13)  # of the course of a channel
+_MOVING: Final = 0.9  # of the episodes, in a channel that counts
+_ALIKE: Final = 0.15
+"""Natural logarithms by which the channels of two episodes differ from their common ratio, where it is one."""
+_MIN_ALIKE: Final = 0.4  # of the pairs
+_FAR: Final = 0.4  # natural logarithms: a ratio of 1.5
+_MIN_SHARES: Final = ((0.9, 0.1), (0.7, 0.25))
+"""Shares of the pairs that have no ratio or that of the sources, and that have the latter: one of both is reached."""
+_MIN_KNOWN: Final = 0.6  # of the episodes, whose source their neighbours show
+_MAX_WRONG: Final = 0.02  # of these, by mean and spread
+_SHRINKAGE: Final = 0.05
+_SPREAD_ROUNDS: Final = 10
+
+
+class _Pairs(NamedTuple):
+    """Pairs of episodes that do the same: their numbers, and the logarithm of the first one's spread to the other's."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    ratio: Rows
+
+
+def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
+    """Return what tells the episodes of the smaller source apart, by rows [T, C] of a lane; None for one source."""
+    if len(episodes) < _MIN_EPISODES:
+        return None
+    means = np.array([rows.mean(axis=0) for rows in episodes])
+    stds = np.array([rows.std(axis=0) for rows in episodes])
+    is_moving = (stds > STD_FLOOR).mean(axis=0) > _MOVING
+    if is_moving.sum() < 2:
+        return None
+    logs = np.log(np.maximum(stds, STD_FLOOR))
+    pairs = _pair(episodes, logs[:, is_moving])
+    if pairs is None:
+        return None
+    far = np.abs(pairs.ratio)[np.abs(pairs.ratio) > _FAR]
+    distance = float(np.median(far)) if far.size else 0.0
+    is_same = np.abs(pairs.ratio) < distance / 4
+    is_cross = np.abs(np.abs(pairs.ratio) - distance) <= distance / 4
+    shares = float((is_same | is_cross).mean()), float(is_cross.mean())
+    if not is_same.any() or not any(shares[0] >= both and shares[1] >= cross for both, cross in _MIN_SHARES):
+        return None
+    side = _tell_sides(pairs, is_same, is_cross, len(episodes))
+    if np.mean(side != 0) < _MIN_KNOWN:
+        return None
+    return _separate((means, stds), side, _Pairs(pairs.first[is_cross], pairs.second[is_cross], pairs.ratio[is_cross]))
+
+
+def _pair(episodes: Sequence[Rows], logs: Rows) -> _Pairs | None:
+    """Return the nearest episodes by shape whose channels have one ratio; None if there are too few."""
+    shapes = np.array([*map(_shape_of, episodes)])
+    squares = np.square(shapes).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * shapes @ shapes.T
+    np.fill_diagonal(distances, np.inf)
+    second = np.argsort(distances, axis=1)[:, :_NEIGHBOURS].ravel()
+    first = np.repeat(np.arange(len(episodes)), _NEIGHBOURS)
+    differences = logs[first] - logs[second]
+    ratio = np.median(differences, axis=1)
+    is_one = np.median(np.abs(differences - ratio[:, None]), axis=1) <= _ALIKE
+    return _Pairs(first[is_one], second[is_one], ratio[is_one]) if is_one.mean() >= _MIN_ALIKE else None
+
+
+def _shape_of(rows: Rows) -> Rows:
+    """Return the course of standardised channels and their correlations, which neither scale nor offset changes."""
+    length, channels = rows.shape
+    stds = rows.std(axis=0)
+    scored = (rows - rows.mean(axis=0)) / np.where(stds < STD_FLOOR, 1, stds)
+    course = _waves(length) @ scored / length
+    together = (scored.T @ scored / length)[np.triu_indices(channels, 1)]
+    return np.concatenate([2 * course.ravel(), together / max(1.0, np.sqrt(channels) / 2)])
+
+
+@lru_cache(maxsize=256)
+def _waves(length: int) -> Rows:
+    return np.cos(np.pi * np.outer(_COEFFICIENTS, (np.arange(length) + 0.5) / length))
+
+
+def _tell_sides(pairs: _Pairs, is_same: Mask, is_cross: Mask, episodes: int) -> Rows:
+    """Return 1 for episodes of the larger source, -1 for others, 0 where unknown: by ratios, then by neighbours."""
+    side = np.zeros(episodes)
+    signs = np.sign(pairs.ratio[is_cross])
+    np.add.at(side, pairs.first[is_cross], signs)
+    np.add.at(side, pairs.second[is_cross], -signs)
+    first, second = pairs.first[is_same], pairs.second[is_same]
+    side = np.sign(side)
+    for _ in range(_SPREAD_ROUNDS):
+        votes = 2 * side
+        np.add.at(votes, first, side[second])
+        np.add.at(votes, second, side[first])
+        side = np.sign(votes)
+    return side
+
+
+def _separate(table: tuple[Rows, Rows], side: Rows, cross: _Pairs) -> SourceScale | None:
+    """Return the source, by Fisher's discriminant of means and spreads; None if these do not tell the sides apart."""
+    means, stds = table
+    centers, spreads = np.median(means, axis=0), np.maximum(np.median(stds, axis=0), STD_FLOOR)
+    marks, is_large = relate_spreads(means, stds, centers, spreads)[side != 0], side[side != 0] > 0
+    if min(is_large.sum(), (~is_large).sum()) < 2:
+        return None
+    middle = np.array([marks[~is_large].mean(axis=0), marks[is_large].mean(axis=0)])
+    rest = marks - middle[is_large.astype(np.int64)]
+    within = rest.T @ rest / len(rest)
+    within += np.diag(_SHRINKAGE * np.diag(within) + STD_FLOOR)
+    weights = np.linalg.solve(within, middle[1] - middle[0])
+    bias = -float(weights @ middle.mean(axis=0))
+    if np.mean((marks @ weights + bias > 0) != is_large) > _MAX_WRONG:
+        return None
+    is_first_large = cross.ratio > 0
+    large, small = np.where(is_first_large, (cross.first, cross.second), (cross.second, cross.first))
+    ratios, offsets = _relate((means[large], stds[large]), (means[small], stds[small]), np.abs(cross.ratio))
+    if 2 * is_large.sum() > len(is_large):  # the smaller ones are fewer
+        weights, bias, ratios, offsets = -weights, -bias, 1 / ratios, -offsets / ratios
+    return SourceScale(
+        channels=tuple(range(len(centers))),
+        centers=tuple(centers.tolist()),
+        spreads=tuple(spreads.tolist()),
+        weights=tuple(weights.tolist()),
+        bias=bias,
+        offsets=tuple(offsets.tolist()),
+        ratios=tuple(ratios.tolist()),
+    )
+
+
+def _relate(large: tuple[Rows, Rows], small: tuple[Rows, Rows], ratio: Rows) -> tuple[Rows, Rows]:
+    """Return ratio and offset [C] of the larger source by pairs; a channel at rest has the ratio of the others."""
+    is_moving = (large[1] > STD_FLOOR) & (small[1] > STD_FLOOR)
+    logs = np.log(np.maximum(large[1], STD_FLOOR)) - np.log(np.maximum(small[1], STD_FLOOR))
+    usual = float(np.median(ratio))
+    found = [np.median(one[moves]) if moves.any() else usual for one, moves in zip(logs.T, is_moving.T, strict=True)]
+    ratios = np.exp(np.array(found))
+    return ratios, np.median(large[0] - ratios * small[0], axis=0)
