@@ -274,4 +274,7 @@ def _lane_statistics(
         first = next(stored, None)
         if first is not None:
             return statistics([merge_spreads(chain([first], stored))])
-    raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")
+    raise NoLaneError(
+        f"lane {lane!r}: expected finite numbers in one episode at least, found none that has them in nine of ten "
+        f"timesteps: --lanes NAME embeds another lane; a layout can leave a sparse column out"
+    )

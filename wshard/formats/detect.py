@@ -158,10 +158,11 @@ def list_inside(folder: Place, detect: Callable[[Place], str]) -> str:
 
 def describe_arrays(folder: Location) -> str:
     """Return the names of files of arrays of no format in a folder, and what to do with them; "" for none."""
-    names = list_inside(place_of(folder), lambda path: "other arrays" if _has_other_arrays(path) else "")
+    place = place_of(folder)
+    names = list_inside(place, lambda path: "other arrays" if _has_other_arrays(path) else "")
     if names:
-        return f"it has {names}, of no known format or layout: {how_to_describe()}"
-    pickles = list_inside(place_of(folder), lambda path: "pickle" if is_pickle(path) else "")
+        return f"it has {names}, of no known format or layout: {how_to_describe(place)}"
+    pickles = list_inside(place, lambda path: "pickle" if is_pickle(path) else "")
     return f"it has {pickles}: {how_to_describe('FILE.pkl')}" if pickles else ""
 
 

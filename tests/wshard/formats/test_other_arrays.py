@@ -46,7 +46,7 @@ def test_a_folder_of_such_files_names_them_and_the_way_on(tmp_path):
     for folder, names in ((tmp_path / "sub", ""), (tmp_path, "sub/")):
         message = (
             rf"it has {names}a\.npz \(other arrays\), {names}b\.npz \(other arrays\), of no known format or layout: "
-            r"`wshard layout guess FILE`.*--layout"
+            rf"`wshard layout guess {folder}`.*--layout"
         )
         with pytest.raises(FormatError, match=message):
             open_location(folder)

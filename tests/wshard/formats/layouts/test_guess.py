@@ -182,3 +182,11 @@ def test_damaged_files_raise_typed_errors_only(tmp_path):
             path.write_bytes(damaged if rng.random() < 0.7 else whole[: int(rng.integers(len(whole)))])
             with suppress(WShardError, OSError):
                 guess_layout(path)
+
+
+def test_a_unit_alone_is_a_clock_and_a_folder_names_the_layout(tmp_path: Path) -> None:
+    (tmp_path / "arm").mkdir()
+    for name in ("rec_0", "rec_1"):
+        (tmp_path / "arm" / f"{name}.csv").write_text("ms,x,y\n" + "".join(f"{k * 10},{k},{-k}\n" for k in range(9)))
+    layout = guess_layout(tmp_path / "arm").expect_certain()
+    assert (layout.name, layout.rule_of("ms").role, layout.rule_of("ms").unit) == ("arm", "time", "ms")

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import plural
 from wshard.errors import FormatError, LayoutError
@@ -94,7 +95,8 @@ def guess_layout(location: Location) -> LayoutGuess:
         guess = _guess(container, kind, file)
     finally:
         container.close()
-    return replace(guess, place=str(place), layout=replace(guess.layout, files=pattern))
+    name = guess.layout.name if file == place else place.resolve().name if isinstance(place, LocalPlace) else place.name
+    return replace(guess, place=str(place), layout=replace(guess.layout, files=pattern, name=name))
 
 
 def _example(place: Place) -> tuple[Place, str]:

@@ -117,7 +117,7 @@ def _of_steps(tokens: list[str], words: set[str]) -> str:
         ACTION: (words & _ACTIONS or tokens[0] == "u") and is_plain,
         LENGTHS: words & _COUNTERS and words & {"num", "n", "nb"} and len(words) > 1,
         COUNTER: words & _COUNTERS and words <= _COUNTERS | {"time", "global", "sim", "env"},
-        TIME: words & _TIMES and words <= _TIMES | _UNITS | _KINDS_OF_TIME,
+        TIME: words & (_TIMES | _UNITS - {"s"}) and words <= _TIMES | _UNITS | _KINDS_OF_TIME,
         MASK: words & _VALID,
     }
     return next((meaning for meaning, fits in cases.items() if fits), UNKNOWN)
