@@ -161,7 +161,7 @@ class EpisodesPage {
       { name: "chosen", title: "", width: "28px", cell: (row, index) => this.checkbox(row, index) },
       { name: "lanes", title: "Lanes", width: "150px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
-        name: "episode_id", title: "Episode", width: "minmax(130px, 2fr)", sort: "episode_id",
+        name: "episode_id", title: "Episode", width: "minmax(156px, 2fr)", sort: "episode_id",
         cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.name || row.uid),
       },
       ...this.drawnColumns.map((name) => column(name)),

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from wshard.core.files.byte_source import Source
 
 SCHEMA_VERSION: Final = "shard-v2.1"
-PROFILE_SAMPLE: Final = "sampleshard.v1"
 PROFILE_MANIFEST: Final = "manifest.v1"
 _ITEMS: Final[dict[str, type]] = {"tags": str, "tag_dictionary": str, "shape": int}
 

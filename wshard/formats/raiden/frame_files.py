@@ -23,7 +23,6 @@ METADATA: Final = "metadata.json"
 ENCODINGS: Final = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg"}
 
 _PICKLES: Final = (re.compile(r".{10}\.pkl"), re.compile(r".{9}\.pkl"))
-_MAX_IMAGE_SIZE: Final = 1 << 28
 
 
 @lru_cache(maxsize=256)
