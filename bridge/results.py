@@ -39,6 +39,7 @@ class EpisodeRef:
         fingerprint: Size and time of the file that was ingested.
         compared_by: The lanes by which it was compared with the query, () for words alone.
         contributions: What each lane adds to the cosine of query and hit, which is their sum; on request.
+        descriptors: What each descriptor (path, shape, areas) adds to it, likewise.
         alignment: Pairs (query step, episode step), for moments and on request.
         lane_scores: Agreement of each lane along the alignment, 0 to 1.
 
@@ -60,6 +61,7 @@ class EpisodeRef:
     fingerprint: Fingerprint | None = None
     compared_by: tuple[str, ...] = ()
     contributions: Mapping[str, float] = field(default_factory=dict, hash=False)
+    descriptors: Mapping[str, float] = field(default_factory=dict, hash=False)
     alignment: tuple[tuple[int, int], ...] = ()
     lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
 
@@ -93,7 +95,7 @@ class EpisodeRef:
         """
         steps = whole_number(steps, "steps after a hit", QueryError)
         start, stop = self.span[1], self.span[1] + min(max(steps, 0), self.remaining)
-        return replace(self, span=(start, stop), alignment=(), lane_scores={}, contributions={})
+        return replace(self, span=(start, stop), alignment=(), lane_scores={}, contributions={}, descriptors={})
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Load the whole episode from its file or chunks and verify checksums; channels as in load_wshard.

@@ -116,6 +116,12 @@ def blocks_of(embedder: Embedder, space: Space) -> tuple[int, ...]:
     return (space.dim,) if sizes is None else tuple(sizes(space.channels))
 
 
+def block_names_of(embedder: Embedder, space: Space) -> tuple[str, ...]:
+    """Return the names of these descriptors, () for an embedder without a method `block_names(channels)`."""
+    names = getattr(embedder, "block_names", None)
+    return () if names is None else tuple(names(space.channels))
+
+
 def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:
     """Return the vectors float32 [N, E] of a Space for N windows; the embedder may be third-party code.
 

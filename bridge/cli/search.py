@@ -124,6 +124,7 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
         "compared by": differ,
         "agreement": several,
         "lanes": contributions,
+        "descriptors": any(ref.descriptors for ref in hits),
     }
     extra = [name for name, wanted in shown.items() if wanted]
     columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "/file")
@@ -136,6 +137,7 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
             "compared by": " ".join(name.removeprefix("signal/") for name in ref.compared_by),
             "agreement": " ".join(f"{name} {agreed:.2f}" for name, agreed in ref.lane_scores.items()),
             "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
+            "descriptors": " ".join(f"{name} {added:+.2f}" for name, added in ref.descriptors.items()),
         }
         length, reward = str(metadata["length"]), format_number(metadata["total_reward"])
         place = shorten(str(ref.address))

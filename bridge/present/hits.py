@@ -55,7 +55,7 @@ def present_hit(rank: int, ref: EpisodeRef, *, moment: bool = False) -> dict[str
     if ref.compared_by:
         result["compared_by"] = [*ref.compared_by]
     if ref.contributions:
-        result["contributions"] = dict(ref.contributions)
+        result |= {"contributions": dict(ref.contributions), "descriptors": dict(ref.descriptors)}
     if ref.alignment or moment:
         result |= {"lane_scores": dict(ref.lane_scores), "alignment": [list(pair) for pair in ref.alignment]}
     return result | {"remaining": ref.remaining} if moment else result

@@ -65,7 +65,7 @@ class SpaceChoice:
         return spaces
 
     def weights_of(self, space: Space) -> dict[str, float] | None:
-        """Return the weights > 0 of the chosen lanes of a Space that has others too, or other weights; else None."""
+        """Return the weights > 0 of the chosen lanes of a Space that has others too, or no weights; else None."""
         if not self._lanes or _of_lanes(self._lanes, [space]):
             return None
         known = {lane.name for lane in space.lanes}
@@ -73,7 +73,7 @@ class SpaceChoice:
         weights = {block_name(name, known): check_number(weight, "weights of lanes") for name, weight in named.items()}
         if min(weights.values()) <= 0:
             raise EmbedderError(f"weights of lanes: expected numbers > 0, found {weights}")
-        return weights if weights.keys() <= known else None
+        return weights if weights.keys() <= known and space.weights is None else None
 
     def _unfinished(self) -> str:
         rows = self._catalog.vectors.spaces("building")

@@ -58,6 +58,10 @@ class Adapted(LaneEmbedder):
             raise EmbedderError(f"{self.weights}: fitted to {fitted} channels, found windows of {channels}")
         return (*_BLOCKS.blocks(channels), self.linear_map.dim)
 
+    def block_names(self, channels: int) -> tuple[str, ...]:
+        """Return the names of the descriptors."""
+        return (*_BLOCKS.block_names(channels), "fitted")
+
     def dim(self, channels: int) -> int:
         """Return the size of a vector. Raises EmbedderError as `blocks`."""
         return sum(self.blocks(channels))

@@ -81,6 +81,10 @@ class Blocks(LaneEmbedder):
         widest = min(channels, _WIDEST)
         return (self.coefficients * widest, (self.time_coefficients - 1) * widest, _pair_count(widest))
 
+    def block_names(self, channels: int) -> tuple[str, ...]:
+        """Return the names of the descriptors."""
+        return ("quantiles",) if channels == 1 else ("path", "shape", "areas")
+
     def dim(self, channels: int) -> int:
         """Return the sum of the blocks' sizes."""
         return sum(self.blocks(channels))

@@ -23,7 +23,7 @@ from bridge.search.ranking.rankers import (
     read_rows,
 )
 from bridge.search.ranking.text import rank_by_text
-from embedders.base import blocks_of, shares_of
+from embedders.base import block_names_of, blocks_of, shares_of
 from embedders.windows import WindowPlan
 from wshard.errors import QueryError
 
@@ -146,7 +146,7 @@ class EpisodeSearch:
                 f"lanes: expected vectors of {', '.join(view.lanes)} alone, as those of {embedder.name!r} mix these "
                 f"{view.space.channels} channels: {_INGEST_FIRST}"
             )
-        return combine_view(view, like, weights.of_lanes(channels / channels.max(), shares), self.stored)
+        return combine_view(view, like, weights.of_lanes(channels / channels.max(), shares), self.stored.load)
 
     def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
         """Return the matches whose window and file exist, as hits."""
@@ -178,7 +178,7 @@ class EpisodeSearch:
     def _add_contributions(
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]
     ) -> list[tuple[EpisodeRef, Match]]:
-        """Add the contribution of each lane to hits; hits found by words alone get none."""
+        """Add the contribution of each lane and descriptor to hits; hits found by words alone get none."""
         rows = [read_rows(self.stored, query.space, [match for _, match in hits]) for query in queries]
         shown = []
         for number, (ref, match) in enumerate(hits):
@@ -188,15 +188,21 @@ class EpisodeSearch:
                 for query, row in present
                 if not any({*query.space.lanes} < {*other.space.lanes} for other, _ in present)
             ]
-            parts = [self._split(query, row) for query, row in widest]
-            shown.append((replace(ref, contributions=average_parts(parts)) if parts else ref, match))
+            if widest:
+                lanes, descriptors = zip(*(self._split(query, row) for query, row in widest), strict=True)
+                ref = replace(ref, contributions=average_parts(lanes), descriptors=average_parts(descriptors))  # noqa: PLW2901
+            shown.append((ref, match))
         return shown
 
-    def _split(self, query: QueryVector, row: Vectors) -> dict[str, float]:
-        """Return the contribution of each lane to the cosine of the query and a stored vector."""
+    def _split(self, query: QueryVector, row: Vectors) -> tuple[dict[str, float], dict[str, float]]:
+        """Return the contribution of each lane, and descriptor, to the cosine of the query and a stored vector."""
         vector, top = query.weighted
         share = 1 / top if query.scanned is None else query.cosines(row[None])[0] / (vector @ row or 1.0)
-        return split_by_lane(self.embedder_for(query.space), query.space, vector * share, row)
+        embedder, scaled = self.embedder_for(query.space), vector * share
+        edges = np.cumsum(blocks_of(embedder, query.space))[:-1]
+        sums = [float(part.sum()) for part in np.split(scaled.astype(np.float64) * row, edges)]
+        named = dict(zip(names, sums, strict=True)) if (names := block_names_of(embedder, query.space)) else {}
+        return split_by_lane(embedder, query.space, scaled, row), named
 
 
 def _are_mixed(counts: NDArray[np.bool_], shares: NDArray[np.float64]) -> bool:

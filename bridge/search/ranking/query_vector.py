@@ -13,13 +13,17 @@ from bridge.search.ranking.block_weights import rescale
 from bridge.search.ranking.scores import combine_examples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from numpy.typing import NDArray
 
     from bridge.index.base import Answer, Request, VectorIndex, Vectors
+    from bridge.index.stored_rows import StoredRows
     from bridge.search.query.prepare import View
     from bridge.search.ranking.block_weights import BlockWeights
-    from bridge.search.ranking.stored_vectors import StoredVectors
     from embedders.space import Space
+
+    Load = Callable[[Space, Iterable[int]], StoredRows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +31,14 @@ class QueryVector:
     """The query in one Space: a unit vector [E], combined from examples and counter-examples, and its weights.
 
     against: vectors [m, E] of the counter-examples, which are subtracted again from an expanded query. scanned: where
-    lanes are weighted, from which all vectors are read and compared, as the index has no lengths of such.
+    lanes are weighted, what reads vectors of episodes: all are compared, as the index has no lengths of such.
     """
 
     space: Space
     vector: Vectors
     against: Vectors
     weights: BlockWeights
-    scanned: StoredVectors | None = None
+    scanned: Load | None = None
 
     @cached_property
     def weighted(self) -> tuple[Vectors, float]:
@@ -52,11 +56,11 @@ class QueryVector:
         columns = answer.columns
         return replace(answer, matches=Matches(columns.episodes, columns.windows, rescale(columns.scores, top)))
 
-    def _scan(self, index: VectorIndex, request: Request, stored: StoredVectors) -> Answer:
+    def _scan(self, index: VectorIndex, request: Request, load: Load) -> Answer:
         """Return the best matches among all vectors of the episodes that pass."""
         everything = replace(request, top_k=max(1, index.count(self.space)), distinct=False)
         answer = index.search(self.space, self.vector, everything)
-        rows = stored.load(self.space, answer.columns.episodes.tolist())
+        rows = load(self.space, answer.columns.episodes.tolist())
         places, present = rows.find(answer.columns.episodes)
         episodes, windows = answer.columns.episodes[present], answer.columns.windows[present]
         cosines = self.cosines(rows.pick(places[present], windows))
@@ -71,7 +75,7 @@ class QueryVector:
         return self.weights.cosines(vectors, self.vector)
 
 
-def combine_view(view: View, like: int, weights: BlockWeights, scanned: StoredVectors | None = None) -> QueryVector:
+def combine_view(view: View, like: int, weights: BlockWeights, scanned: Load | None = None) -> QueryVector:
     """Return the query vector of a view, whose first `like` queries are examples, the others counter-examples."""
     against = view.vectors[like:]
     return QueryVector(view.space, combine_examples(view.vectors[:like], against), against, weights, scanned)

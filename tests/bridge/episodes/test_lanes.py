@@ -90,8 +90,9 @@ def test_equal_ratios_are_one_space_and_other_ratios_another(folder):
     assert ranking(folder, {"state": 1, "reward": 50})[1] == "ep-3"
     assert ranking(folder, {"signal/state": 1, "reward": 0.5})[1] == "ep-1"
     assert ranking(folder, ["state", "reward"])[0] == "ep-0"
+    assert ranking(folder, {"state": 1, "reward": 49})[1] == "ep-3"  # as those without weights can be weighted
     with pytest.raises(QueryError, match="there are no vectors for this search"):
-        ranking(folder, {"state": 1, "reward": 49})
+        ranking(folder, {"state": 1, "ward": 49})
 
 
 @pytest.mark.parametrize("lanes", [["reward"], ["omen/state/dreamer"], ["uncert/state", "state"], ["action/ctrl"]])

@@ -236,6 +236,7 @@ def test_lanes_say_what_they_add(folder, tmp_path):
         for hit in retriever.search_similar_episodes(made(0, 0), 24, contributions=True):
             assert [*hit.contributions] == ["signal/state", "action/ctrl"]
             assert sum(hit.contributions.values()) == pytest.approx(hit.score, abs=1e-6)
+            assert sum(hit.descriptors.values()) == pytest.approx(hit.score, abs=1e-6) or not hit.descriptors
         assert retriever.search_similar_episodes(made(0, 0), 1)[0].contributions == {}
 
 

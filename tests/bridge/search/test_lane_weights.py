@@ -54,6 +54,8 @@ def test_weights_lie_between_the_lanes_alone_and_equal_ratios_are_equal(archive)
 def test_contributions_are_those_of_the_chosen_lanes_and_add_up(archive):
     for hit in ranked(archive, {"arm": 3, "hand": 1}, plain=True, contributions=True):
         assert sum(hit.contributions.values()) == pytest.approx(hit.score, abs=1e-6)
+        assert [*hit.descriptors] == ["path", "shape", "areas"]
+        assert sum(hit.descriptors.values()) == pytest.approx(hit.score, abs=1e-6)
     for hit in ranked(archive, "arm", plain=True, contributions=True):
         assert hit.contributions["signal/hand"] == pytest.approx(0, abs=1e-12)
 
