@@ -176,8 +176,7 @@ def _areas(rows: Rows, steps: Rows, mean: Rows) -> NDArray[np.float64]:
     """Return [1, P] of the steps of one window and the rows that they start from."""
     ordered = (rows - mean).T @ steps
     channels = steps.shape[1]
-    first, second = _pairs(channels)
-    signed = (ordered[first, second] - ordered[second, first]) / 2
+    signed = (ordered - ordered.T).take(_places_of_pairs(channels)) / 2
     power = min(max(channels / (2 * _WIDEST), 0.5), 1.0)  # where many are added up, small ones would hide large ones
     return fold((np.sign(signed) * np.abs(signed) ** power)[None], _pair_count(_WIDEST))
 
@@ -191,6 +190,13 @@ def _arc_mean(first: Rows, middles: Rows, lengths: Rows) -> Rows:
 @lru_cache(maxsize=16)
 def _pairs(channels: int) -> tuple[NDArray[np.intp], ...]:
     return np.triu_indices(channels, k=1)
+
+
+@lru_cache(maxsize=16)
+def _places_of_pairs(channels: int) -> NDArray[np.intp]:
+    """Return where the pairs lie in a table of all channels by all, flat."""
+    first, second = _pairs(channels)
+    return first * channels + second
 
 
 def _quantiles(values: NDArray[np.float64]) -> NDArray[np.float64]:
