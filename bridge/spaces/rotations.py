@@ -32,7 +32,7 @@ MOST_SAMPLED: Final = 256
 _POOLS: Final = 4
 _MIN_SHARE: Final = 0.75
 """Share of the pools in which a rotation must be found: a single episode shows what is none, or hides what is one."""
-_MAX_STEPS: Final = 8_000  # of a pool
+_MAX_STEPS: Final = 5_000  # of a pool
 _BETWEEN: Final = 4  # timesteps without numbers between two episodes: more than kinds are followed over
 _TURN: Final = 2 * math.pi
 _EDGE: Final = 0.1

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _MIN_EPISODES: Final = 24
+_MAX_CHANNELS: Final = 64  # with more, a few episodes do not show what tells sources apart
 _NEIGHBOURS: Final = 3
 _COEFFICIENTS: Final = np.arange(1, 13)  # of the course of a channel
 _MOVING: Final = 0.9  # of the episodes, in a channel that counts
@@ -48,7 +49,7 @@ class _Pairs(NamedTuple):
 
 def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
     """Return what tells the episodes of the smaller source apart, by rows [T, C] of a lane; None for one source."""
-    if len(episodes) < _MIN_EPISODES:
+    if len(episodes) < _MIN_EPISODES or episodes[0].shape[1] > _MAX_CHANNELS:
         return None
     means = np.array([rows.mean(axis=0) for rows in episodes])
     stds = np.array([rows.std(axis=0) for rows in episodes])

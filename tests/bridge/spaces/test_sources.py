@@ -54,10 +54,11 @@ def test_sizes_that_vary_freely_are_no_source():
     assert find_source([rows * size for rows, size in zip(performances(), sizes, strict=True)]) is None
 
 
-def test_few_episodes_and_channels_show_none():
+def test_few_episodes_or_channels_show_none():
     episodes, _ = mixed(0.5)
     assert find_source(episodes[:20]) is None
     assert find_source([rows[:, :1] for rows in episodes]) is None
+    assert find_source([np.tile(rows, 17) for rows in episodes]) is None  # nor do very many
     assert find_source([np.zeros((9, 3))] * 30) is None
 
 
