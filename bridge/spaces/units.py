@@ -52,8 +52,7 @@ def find_unit(spreads: Sequence[Sequence[float]], without: Collection[int] = ())
     agreeing = [
         gap
         for gap, channel, other in found
-        if gap >= _MIN_GAP
-        and np.mean((other == large)[np.isfinite(sizes[0, :, channel])]) >= _ALIKE
+        if np.mean((other == large)[np.isfinite(sizes[0, :, channel])]) >= _ALIKE
         and (np.abs(shifts[:, channel] - power) <= _NEAR).all()
     ]
     if not agreeing or (len(agreeing) == 1 and agreeing[0] < _CLEAR_GAP):
@@ -65,11 +64,14 @@ def find_unit(spreads: Sequence[Sequence[float]], without: Collection[int] = ())
 
 
 def _splits(sizes: Numbers) -> list[tuple[float, Mask]]:
-    """Return the widest gap in the finite sizes [N] of enough episodes on either side, and which are above it."""
+    """Return the widest gap in the finite sizes [N] with enough episodes on either side, and which are above it.
+
+    Nothing where it is too narrow.
+    """
     ordered = np.sort(sizes[np.isfinite(sizes)])
     least = max(_MIN_EPISODES, math.ceil(_MIN_SHARE * len(sizes)))
     gaps = np.diff(ordered)[least - 1 : len(ordered) - least]
-    if not gaps.size:
+    if gaps.max(initial=0) < _MIN_GAP:
         return []
     place = int(gaps.argmax()) + least
     return [(float(gaps.max()), sizes >= ordered[place])]

@@ -55,6 +55,7 @@ def test_what_differs_otherwise_is_no_unit(change):
 def test_few_episodes_show_no_unit():
     assert find_unit(spreads([rows * 1000 if n % 2 else rows for n, rows in enumerate(walks(6))])) is None
     assert find_unit([]) is None
+    assert find_unit(spreads([np.ones((5, 2))] * 20)) is None
 
 
 def test_channels_without_units_are_left_out():
