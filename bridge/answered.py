@@ -45,7 +45,7 @@ class Answered:
 
     others: selectable by embedder=, lanes= or windows=. notes: further messages, such as a text or a filter without any
     matching episode. compared: number of episodes that were compared, None for all that pass the filter; left_out: the
-    others.
+    others. ranked_by: "graph" where the neighbour graph decided (docs/search.md), "vectors" where they alone did.
     """
 
     spaces: tuple[Space, ...] = ()
@@ -53,6 +53,7 @@ class Answered:
     notes: tuple[str, ...] = ()
     compared: int | None = None
     left_out: tuple[LeftOut, ...] = ()
+    ranked_by: str = "vectors"
 
     @property
     def missed(self) -> str:

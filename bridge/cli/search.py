@@ -148,7 +148,8 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
     for note in hits.answered.notes:
         typer.echo(printable(note), err=True)
     missed = f"; {printable(hits.answered.missed)}" if hits.answered.left_out else ""
-    typer.echo(f"{plural(len(hits), 'hit')}, {hits.certainty}, {hits.milliseconds:.1f} ms{missed}")
+    by_graph = ", ranked by: graph" if hits.answered.ranked_by == "graph" else ""
+    typer.echo(f"{plural(len(hits), 'hit')}, {hits.certainty}{by_graph}, {hits.milliseconds:.1f} ms{missed}")
     if hits.missing:
         skipped = f"{hits.missing} skipped: their files are gone or changed"
         typer.echo(f"{skipped}: run `wshard ingest FOLDER` to pick up changed or moved files", err=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.neighbours import find_nearest
+from bridge.graph.nearest import find_nearest
 from catalog.filters.evaluate import NO_FACTS, parts_of, read_field
 from catalog.filters.fields import ALIASES, FAMILIES, FIELDS, field_of
 from wshard.errors import FilterError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.neighbours import find_nearest
+from bridge.graph.nearest import find_nearest
 
 if TYPE_CHECKING:
     from bridge.curation.arrays import Floats, Ids, Vectors

@@ -1,10 +1,13 @@
-"""Numbers that depend on all vectors of a Space, stored beside its search copy so that they are computed once."""
+"""Numbers and arrays that depend on all vectors of a Space, stored beside its search copy to be computed once."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from wshard.core.container.atomic_write import publish
 from wshard.core.container.layout import checksum
@@ -13,12 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 FILE: Final = "derived.json"
 
 LEDGER_FILE: Final = "ledger.json"
 """Of totals of the ledger, which change with it, also where the vectors are the same."""
 
-FILES: Final = frozenset({FILE, LEDGER_FILE})
+GRAPH_FILE: Final = "graph.bin"
+"""Of arrays: one line of JSON, then the bytes of one after the other."""
+
+FILES: Final = frozenset({FILE, LEDGER_FILE, GRAPH_FILE})
 
 
 class DerivedNumbers:
@@ -40,6 +48,27 @@ class DerivedNumbers:
         text = json.dumps({"state": self._state, "numbers": self._load() | {name: list(numbers)}})
         with suppress(OSError), publish(self._path) as file:
             file.write(json.dumps({"checksum": checksum(text.encode()), "text": text}).encode())
+
+    def read_arrays(self, name: str) -> list[NDArray[Any]] | None:
+        """Return the arrays of this name exactly as they were written last, None if there are none."""
+        try:
+            head, _, body = (self._path.parent / GRAPH_FILE).read_bytes().partition(b"\n")
+            stored = json.loads(head)
+            if [stored["state"], stored["name"], stored["checksum"]] != [self._state, name, checksum(body)]:
+                return None
+            ends = accumulate((size for _, size, _ in stored["arrays"]), initial=0)
+            parts = zip(stored["arrays"], pairwise(ends), strict=True)
+            return [np.frombuffer(body[start:end], kind).reshape(shape) for (kind, _, shape), (start, end) in parts]
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return None
+
+    def write_arrays(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Replace all arrays in the folder by these."""
+        body = b"".join(array.tobytes() for array in arrays)
+        about = [(array.dtype.str, array.nbytes, array.shape) for array in arrays]
+        head = {"state": self._state, "name": name, "checksum": checksum(body), "arrays": about}
+        with suppress(OSError), publish(self._path.parent / GRAPH_FILE) as file:
+            file.write(json.dumps(head).encode() + b"\n" + body)
 
     def _load(self) -> dict[str, Any]:
         try:

@@ -130,17 +130,17 @@ class TrajectoryRetriever:
         text.
 
         text: words of the task or of notes; matching episodes rank first, and with a text encoder those with a task of
-        similar meaning. like, unlike: lists of examples and counter-examples, in any form of a query. expand: query
-        expansion: number of best hits to add to the query; None = 8 if whole episodes and windows are searched
-        together, else none. plain: rank only by the cosine of whole episodes. least: least similar first. min_score:
-        minimum score. diversity: 0 to 1, see docs/search.md. contributions: add the contribution of each lane to the
-        similarity. alignment: add the timestep alignment with the (first) query, and a score per lane. exclude_self:
-        exclude the episodes that query and examples name. explain: report how the index found the hits.
+        similar meaning. like, unlike: lists of examples and counter-examples, in any form of a query. expand: number of
+        best hits to add to the query, in place of the graph; None = 8 if windows are searched, too, but there is no
+        graph. plain: rank only by the cosine of whole episodes. least: least similar first. min_score: minimum score.
+        diversity: 0 to 1, see docs/search.md. contributions: add the contribution of each lane to the similarity.
+        alignment: add the timestep alignment with the (first) query, and a score per lane. exclude_self: exclude the
+        episodes that query and examples name. explain: report how the index found the hits.
 
-        If the archive has windows of several sizes and whole episodes, both are ranked together and the query is
-        expanded by its best hits (docs/search.md). All Spaces with different lanes that fit the query are searched, of
-        those with the same lanes the newest; Hits.answered lists them. Raises QueryError if the query fits no Space or
-        holds NaN, or options conflict; FilterError, SpaceMismatchError.
+        If the archive has windows of several sizes and whole episodes, both are ranked together, by the neighbour graph
+        or by expansion (docs/search.md). All Spaces with different lanes that fit the query are searched, of those with
+        the same lanes the newest; Hits.answered lists them. Raises QueryError if the query fits no Space or holds NaN,
+        or options conflict; FilterError, SpaceMismatchError.
         """
         options = SearchOptions(
             env_id=env_id, min_length=min_length, reward_range=reward_range, where=where,
@@ -266,7 +266,7 @@ class TrajectoryRetriever:
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
-            answered=self._queries.describe(prepared, given, [*notes, *self._changes.explain(refs)]),
+            answered=self._queries.describe(prepared, given, notes + self._changes.explain(refs), found.ranked_by),
         )
 
     @one_blas_thread()  # products are small: threads of BLAS would spin between them

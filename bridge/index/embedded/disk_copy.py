@@ -6,7 +6,7 @@
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     header.json       origin of the copy (CopyHeader), a CRC32C over that and points.i64, and whether it has lists
     inverted_lists/   inverted lists of the vectors, with sketches (lists_file.py), in a large copy
-    derived.json, ledger.json   numbers that searches derived from all vectors (derived_numbers.py), if any
+    derived.json, ledger.json, graph.bin   what searches derived from all vectors (derived_numbers.py), if any
 
 Vectors are verified by their checksums when they are first used, so that opening reads little. `LOCK` is held while
 CURRENT changes and older copies are removed, so that no writer removes a copy that another has just made current.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from bridge.alignment.arrays import Rows
     from bridge.archive import Archive
-    from bridge.index.base import Answer, Match, Vectors
+    from bridge.index.base import Answer, Ids, Match, Vectors
     from bridge.search.matches import EpisodeRows
     from bridge.search.query.options import SearchOptions
     from bridge.search.query.prepare import PreparedQuery, View
@@ -51,11 +51,15 @@ _INGEST_FIRST: Final = "ingest with these --lanes first"
 
 @dataclass(frozen=True, eq=False)
 class FoundEpisodes:
-    """Hits, best first, each with its match; the answer; missing: number of matches skipped as they have no file."""
+    """Hits, best first, each with its match; the answer; missing: number of matches skipped as they have no file.
+
+    ranked_by: as in Answered.
+    """
 
     hits: list[tuple[EpisodeRef, Match]]
     answer: Answer
     missing: int
+    ranked_by: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,10 @@ class EpisodeSearch:
         """Return the best hits whose files exist, with contributions if requested. Raises SpaceMismatchError."""
         plan = prepared.views[0].space.windows if prepared.views else WHOLE
         queries = [self._combine(view, len(prepared.examples.like)) for view in prepared.views]
-        rank = self._make_ranker(prepared, queries, plan)
+        like, options = len(prepared.examples.like), prepared.options
+        pairs = () if options.least else zip(prepared.views, queries, strict=True)
+        fusions = [self._fuse(view, query, options, like) for view, query in pairs]
+        rank = self._make_ranker(prepared, queries, fusions, plan)
         request, count = prepared.request, prepared.request.top_k
         while True:
             answer = rank(replace(request, top_k=count))
@@ -87,21 +94,23 @@ class EpisodeSearch:
         missing, hits = len(answer.matches) - len(hits), self._name_lanes(hits[: request.top_k], prepared)
         if prepared.options.contributions and queries:
             hits = self._add_contributions(hits, queries)
-        return FoundEpisodes(hits, answer, missing)
+        by_graph = any(fusion.graph is not None for fusion in fusions)
+        return FoundEpisodes(hits, answer, missing, "graph" if by_graph else "vectors")
 
     def _make_ranker(
-        self, prepared: PreparedQuery[SearchOptions], queries: Sequence[QueryVector], plan: WindowPlan
+        self,
+        prepared: PreparedQuery[SearchOptions],
+        queries: Sequence[QueryVector],
+        fusions: Sequence[Fusion],
+        plan: WindowPlan,
     ) -> Ranker:
-        """Return the ranker for the options."""
+        """Return the ranker for the options; fusions: of the views."""
         options, index = prepared.options, self.archive.index
         rankers = [] if options.text is None else [rank_by_text(self.archive, options.text, self.encoder)]
         if options.least:
             if queries[0].scanned is not None:
                 raise QueryError(f"least: expected vectors of these lanes alone: {_INGEST_FIRST}")
             return rank_farthest(index, queries[0])
-        like = len(prepared.examples.like)
-        pairs = zip(prepared.views, queries, strict=True)
-        fusions = [self._fuse(view, query, options.expand, like) for view, query in pairs]
         if len(fusions) > 1:
             rankers = [ViewFusion(fusions), *rankers]
         elif fusions:
@@ -127,11 +136,18 @@ class EpisodeSearch:
             return rank
         return FirstHits(rank, self.stored, fusion.main, partial(self.read_rows, view))
 
-    def _fuse(self, view: View, query: QueryVector, expand: int | None, like: int) -> Fusion:
+    def _fuse(self, view: View, query: QueryVector, options: SearchOptions, like: int) -> Fusion:
         windows = None if view.parts is None else self._combine(view.parts, like)
-        if expand is None:
-            expand = 0 if windows is None else EXPAND
-        return Fusion(self.archive.index, self.stored, query, windows, expand)
+        by_default = options.expand is None and windows is not None
+        has_graph = by_default and query.scanned is None and not len(query.against)
+        graph = self.stored.graph(view.space, query.weights) if has_graph else None
+        expand = EXPAND if by_default else options.expand or 0
+        are_longer = partial(self._are_longer, min(map(len, view.windows[:like])))
+        return Fusion(self.archive.index, self.stored, query, windows, expand, graph, are_longer)
+
+    def _are_longer(self, steps: int, episodes: Ids) -> NDArray[np.bool_]:
+        rows = self.rows.load(ids := episodes.tolist())
+        return np.array([id_ in rows and rows[id_].length > steps for id_ in ids], np.bool_)
 
     def _combine(self, view: View, like: int) -> QueryVector:
         embedder = self.embedder_for(view.space)

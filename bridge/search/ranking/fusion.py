@@ -1,9 +1,11 @@
-"""Ranks episodes as a whole, by their best window and by the expanded query, in one view or the mean of several.
+"""Ranks episodes by how near they are and what their neighbours are near to, in one view or the mean of several.
 
-nearness  the higher of: cosine of the whole episode, cosine of its best window; each calibrated
-expanded  cosine with the query expanded by its nearest hits: a partial query retrieves its full episode, and through
-          it similar ones
-score     four fifths expanded, one fifth best window; for nearly equal episodes at least their nearness alone
+nearness  the higher of: cosine of the whole episode, cosine of its best window if it is longer than the query; each
+          calibrated
+graph     what reaches an episode from the nearest over the neighbour graph (graph_score.py)
+expanded  without a graph: cosine with the query expanded by its nearest hits, by which a partial query retrieves its
+          full episode, and through it similar ones, four fifths of the score; and one fifth the best window
+score     that of the graph, or expanded; for nearly equal episodes at least their nearness alone
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.index.base import Answer, Matches, find_firsts
+from bridge.search.ranking.graph_score import GraphReach
 from bridge.search.ranking.rankers import depth, join_explanations
 from bridge.search.ranking.scores import calibrate, combine_examples, combine_nearness, expand_query, fuse_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from bridge.graph.neighbour_graph import NeighbourGraph
     from bridge.index.base import Ids, Request, VectorIndex, Vectors
     from bridge.search.ranking.query_vector import QueryVector
     from bridge.search.ranking.stored_vectors import StoredVectors
@@ -86,13 +90,19 @@ class _ScoredCandidates:
 
 @dataclass(frozen=True, eq=False)
 class Fusion:
-    """A ranker over one Space, and that of its windows if there is one; expand: number of hits to expand by."""
+    """A ranker over one Space, and that of its windows if there is one; expand: number of hits to expand by.
+
+    graph: by which to rank, in place of expansion, if there is one. are_longer: says which of some episodes are longer
+    than the query, which may therefore be a part of them.
+    """
 
     index: VectorIndex
     stored: StoredVectors
     main: QueryVector
     windows: QueryVector | None
     expand: int
+    graph: NeighbourGraph | None = None
+    are_longer: Callable[[Ids], NDArray[np.bool_]] = np.ones_like
 
     def __call__(self, request: Request) -> Answer:
         """Return the best of the episodes that the lists have; exact if each list is."""
@@ -109,7 +119,12 @@ class Fusion:
         keys = _union([_keys_of(answers[0]), extra, *(_keys_of(answer) * _FIRST_WINDOW for answer in answers[1:])])
         candidates = load_candidates(keys)
         scores = candidates.nearness
-        if self.expand and len(candidates.keys):
+        if self.graph is not None and len(candidates.keys):
+            reach = GraphReach.of(self.graph, candidates.keys[:, 0], candidates.nearness)
+            others = self.stored.passing(reach.others(candidates.keys[:, 0], length), request.where)
+            candidates = candidates.join(load_candidates(others[:, None] * _FIRST_WINDOW))
+            scores = reach.score(candidates.keys[:, 0], candidates.nearness)
+        elif self.expand and len(candidates.keys):
             expanded = self._calibrate(self._expand(candidates))
             answers.append(expanded.query.search(self.index, deeper))
             candidates = candidates.join(load_candidates(_without(_keys_of(answers[-1]), keys)))
@@ -134,7 +149,8 @@ class Fusion:
         cosines = self._find_best(windows.query, keys[:, 0], windows_answer)
         has_windows, parts = np.isfinite(cosines), whole.copy()
         parts[has_windows] = windows.of(_snap_equal(cosines[has_windows]))
-        return _LoadedCandidates(keys, vectors, combine_nearness(whole, parts, main.query.weights.windows), parts)
+        shares = np.where(self.are_longer(keys[:, 0]), main.query.weights.windows, 0.0)
+        return _LoadedCandidates(keys, vectors, combine_nearness(whole, parts, shares), parts)
 
     def _find_best(self, query: QueryVector, episodes: Ids, answer: Answer) -> NDArray[np.float64]:
         """Return the cosine [n] of each episode's best window, NaN if it has none; answer: windows from the index.

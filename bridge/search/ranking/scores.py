@@ -46,15 +46,13 @@ def calibrate(cosines: Scores, background: float) -> Scores:
     return scaled
 
 
-def combine_nearness(whole: Scores, windows: Scores, share: float = 1.0) -> Scores:
+def combine_nearness(whole: Scores, windows: Scores, shares: Scores) -> Scores:
     """Return the nearness of episodes, as a whole or in part: the higher of two calibrated similarities.
 
-    share: weight of windows, from 0 to 1; an episode that has the query itself as a window is near in any case.
+    shares: weights of windows, from 0 to 1; an episode that has the query itself as a window is near in any case.
     """
-    if share == 1.0:
-        return np.maximum(whole, windows)
-    nearness: Scores = np.maximum(whole, share * windows) if share else whole
-    return np.maximum(nearness, 1.0 - _PART_STEEPNESS * (1.0 - windows))
+    nearness = np.where(shares > 0, np.maximum(whole, shares * windows), whole)
+    return np.maximum(nearness, np.where(shares == 1, windows, 1.0 - _PART_STEEPNESS * (1.0 - windows)))
 
 
 def fuse_scores(near: Scores, expanded: Scores, windows: Scores | None, share: float = 1.0) -> Scores:
@@ -64,8 +62,13 @@ def fuse_scores(near: Scores, expanded: Scores, windows: Scores | None, share: f
     """
     weight = share * WINDOWS_WEIGHT
     similarity = (expanded + weight * windows) / (1 + weight) if weight and windows is not None else expanded
-    scores: Scores = np.maximum(similarity, 1.0 - STEEPNESS * (1.0 - near))
-    return scores
+    return floor_scores(similarity, near)
+
+
+def floor_scores(scores: Scores, near: Scores) -> Scores:
+    """Return scores that are not below what nearly equal episodes get by their nearness alone: 1 where that is 1."""
+    floored: Scores = np.maximum(scores, 1.0 - STEEPNESS * (1.0 - near))
+    return floored
 
 
 def reciprocal_ranks(lists: Sequence[Sequence[int]]) -> dict[int, float]:

@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.graph.stored_graphs import GraphStore
 from bridge.index.base import read_vectors
 from bridge.search.ranking.block_weights import NEIGHBOURS, SHARPNESS, BlockWeights, measure_weights
+from catalog.filters.where import EVERYTHING, Compare
 from embedders.registry import DEFAULT_EMBEDDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bridge.archive import Archive
+    from bridge.graph.neighbour_graph import NeighbourGraph
+    from bridge.index.base import Ids
     from bridge.index.stored_rows import StoredRows
     from bridge.search.ranking.query_vector import QueryVector
+    from catalog.filters.where import Where
     from catalog.session import Instant
     from embedders.space import Space
 
@@ -29,6 +34,7 @@ class StoredVectors:
     def __init__(self, archive: Archive) -> None:
         self._catalog = archive.catalog
         self._index = archive.index
+        self._graphs = GraphStore(archive)
         self._space_ids: dict[str, int] = {}
         self._samples: dict[str, tuple[int, StoredRows]] = {}
         self._weights: dict[str, tuple[int, BlockWeights]] = {}
@@ -69,6 +75,16 @@ class StoredVectors:
             weights = BlockWeights.of(measured, sizes)
             self._weights[space.fingerprint] = (clock, weights)
         return weights
+
+    def graph(self, space: Space, weights: BlockWeights) -> NeighbourGraph | None:
+        """Return the neighbour graph of a Space of whole episodes by which to rank, None if there is none."""
+        return self._graphs.load(space, weights.values)
+
+    def passing(self, episodes: Ids, where: Where) -> Ids:
+        """Return those of the episodes, ascending ids, that pass a filter."""
+        if where == EVERYTHING or not len(episodes):
+            return episodes
+        return np.array(self._catalog.query.ids(where & Compare("id", "in", tuple(episodes.tolist()))), np.int64)
 
     def _sample(self, space: Space) -> StoredRows:
         """Return the vectors of a sample of episodes."""

@@ -192,14 +192,15 @@ REPORTS = {
     "train-embedder",
     "annotations import",
 }
+_FOUND = {"ranked_by", "compared", "not_compared"}
 LISTS = {
     "ls -n 3": {"next"},
     "show {0} {0}": set(),
     "facets env length --histogram length": {"histograms"},
     "stats": set(),
     "sql SELECT/**/1": {"columns", "more"},
-    "search {0}": {"missing", "exact", "compared", "not_compared", "milliseconds", "spaces", "others", "notes"},
-    "moments {0}@5:20": {"missing", "exact", "compared", "not_compared", "milliseconds", "spaces", "others", "notes"},
+    "search {0}": {*_FOUND, "missing", "exact", "milliseconds", "spaces", "others", "notes"},
+    "moments {0}@5:20": {*_FOUND, "missing", "exact", "milliseconds", "spaces", "others", "notes"},
     "evaluate --label env": set(),
     "check": {"checked", "flagged"},
     "duplicates": {"episodes"},

@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.curation import neighbours
 from bridge.curation.duplicates import connect, find_main_direction
 from bridge.curation.importance import bandwidth, importance
 from bridge.curation.labels import doubt_labels
-from bridge.curation.neighbours import find_near_pairs, find_nearest
+from bridge.curation.neighbours import find_near_pairs
 from bridge.curation.outliers import apart_by_length, score_outliers
 from bridge.curation.subset import select_facility_location, select_k_center
 from bridge.curation.time_shift import find_shift, is_comparable
+from bridge.graph import nearest
+from bridge.graph.nearest import find_nearest
 
 
 def unit(rows):
@@ -36,7 +37,7 @@ def apart(left, right):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a few vectors need many blocks."""
-    monkeypatch.setattr(neighbours, "_BLOCK", 1000)
+    monkeypatch.setattr(nearest, "_BLOCK", 1000)
 
 
 @pytest.mark.parametrize("seed", range(4))

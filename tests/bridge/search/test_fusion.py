@@ -86,7 +86,8 @@ def scan(archive, query, *, expand=8):
         return {name: 1 - (1 - cosine) / (1 - mean) for name, cosine in found.items()}
 
     part = calibrate(best)
-    near = {name: max(a, part[name]) for name, a in calibrate(cosines).items()}
+    in_part = {name: b if len(rows[name]) > len(query) else 1 - 40 * (1 - b) for name, b in part.items()}
+    near = {name: max(a, in_part[name]) for name, a in calibrate(cosines).items()}
     if not expand:
         return near
     seeds = sorted(near, key=lambda name: -near[name])[:expand]

@@ -86,7 +86,7 @@ def test_a_score_is_1_for_what_is_near_1_and_else_below(near, grown, part):
     assert score <= 1
     assert fuse_scores(np.array([1.0]), np.array([grown]), np.array([part]))[0] == 1.0
     assert (score == 1.0) == (near == 1.0 or (grown + 0.5 * part) / 1.5 == 1.0)
-    assert combine_nearness(np.array([near]), np.array([part]))[0] == max(near, part)
+    assert combine_nearness(np.array([near]), np.array([part]), np.ones(1))[0] == max(near, part)
 
 
 def test_reciprocal_ranks_reward_what_several_lists_agree_on():

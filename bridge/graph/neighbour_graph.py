@@ -1,0 +1,189 @@
+"""The neighbour graph: the nearest of every episode, how near they are, and what spreads from some episodes to others.
+
+A few seeds spread over the graph as a random walk that returns to them (personalised PageRank): what many short ways
+lead to gets a high value, however far it is from the seeds themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.graph.nearest import find_nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ids = NDArray[np.int64]
+    Vectors = NDArray[np.float32]
+
+NEIGHBOURS: Final = 10
+"""Number of neighbours of each episode."""
+LEAST_EPISODES: Final = 32
+"""In fewer, nearly all are neighbours of all."""
+
+_CANDIDATES: Final = 30  # nearest vectors, of which those are neighbours that are near for how dense it is around both
+_SCALE: Final = 0.5  # of a distance at which nearness falls off, beside the mean distance of neighbours
+_CONTINUE: Final = 0.95  # share of a walk that goes on at each step
+_HOPS: Final = 3  # from the seeds of a search, as far as that is not more than:
+_MOST_REACHED: Final = 512
+_SEARCH_STEPS: Final = 12  # of the solver; with twice as many no rank changed
+_ALL_STEPS: Final = 40
+_SAMPLE: Final = 512  # episodes by which groups are measured
+_TINY: Final = 1e-9
+_EXACT: Final = 16_384  # episodes up to which all are compared with all
+_PIECES: Final = 16  # nearest pieces of a larger archive, whose episodes are compared
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourGraph:
+    """Ids of N episodes, ascending; places of their neighbours [N, k], and the share of each in the nearness of all.
+
+    groups: the share of pairs of neighbours that are each other's neighbours, beyond chance (measure_groups).
+    """
+
+    episodes: Ids
+    neighbours: NDArray[np.int32]
+    shares: NDArray[np.float32]
+    groups: float
+
+    def find(self, episodes: Ids) -> tuple[Ids, NDArray[np.bool_]]:
+        """Return the place of each of these episodes, and a mask of those that the graph has."""
+        places = self.episodes.searchsorted(episodes).clip(max=len(self.episodes) - 1)
+        return places, self.episodes[places] == episodes
+
+    def spread_near(self, seeds: Ids, weights: Floats) -> tuple[Ids, Floats]:
+        """Return the places [n] near the seeds, and what reaches each of them from these, at most 1; n may be 0."""
+        if not len(seeds):
+            return seeds, weights
+        reached = np.unique(seeds)
+        for _ in range(_HOPS):
+            grown = np.unique(np.concatenate([reached, self.neighbours[reached].ravel()]))
+            if len(grown) > _MOST_REACHED:
+                break
+            reached = grown
+        count, near = len(reached), self.neighbours[reached]
+        columns = reached.searchsorted(near).clip(max=count - 1)
+        inside = reached[columns] == near
+        one_way = np.zeros((count, count))
+        one_way[np.nonzero(inside)[0], columns[inside]] = self.shares[reached][inside]
+        both = (one_way + one_way.T) / 2
+        root = np.sqrt(both.sum(axis=1) + _TINY)
+        both /= root[:, None] * root
+        start = np.zeros(count)
+        np.add.at(start, reached.searchsorted(seeds), weights)
+        values = np.maximum(_solve(lambda flow: both @ flow, start, _SEARCH_STEPS), 0.0)
+        return reached, values / max(values.max(), _TINY)
+
+    def spread_far(self, start: Floats) -> Floats:
+        """Return what reaches each episode [N] from values [N] of some, which may be negative, over the whole graph."""
+        count, shares, targets = len(start), self.shares.astype(np.float64), self.neighbours.ravel()
+        degrees = (shares.sum(axis=1) + np.bincount(targets, shares.ravel(), count)) / 2
+        root = np.sqrt(degrees + _TINY)
+
+        def walk(flow: Floats) -> Floats:
+            scaled = flow / root
+            forth = (shares * scaled[self.neighbours]).sum(axis=1)
+            back = np.bincount(targets, (shares * scaled[:, None]).ravel(), count)
+            walked: Floats = (forth + back) / (2 * root)
+            return walked
+
+        return _solve(walk, start, _ALL_STEPS)
+
+
+def _solve(walk: Callable[[Floats], Floats], start: Floats, steps: int) -> Floats:
+    """Return x with x - _CONTINUE * walk(x) = start, by conjugate gradients."""
+    found, rest = np.zeros(len(start)), start.copy()
+    direction, energy = rest.copy(), float(rest @ rest)
+    for _ in range(steps):
+        if energy < _TINY**2:
+            break
+        image = direction - _CONTINUE * walk(direction)
+        pace = energy / float(direction @ image)
+        found += pace * direction
+        rest -= pace * image
+        energy, before = float(rest @ rest), energy
+        direction = rest + energy / before * direction
+    return found
+
+
+def build_graph(episodes: Ids, vectors: Vectors) -> NeighbourGraph:
+    """Return the graph of episodes, ids ascending, from one unit vector [N, E] of each, N >= LEAST_EPISODES."""
+    near, distances = _find_near(vectors)
+    spans = _measure_spans(distances)
+    neighbours, shares = _choose(near, distances, (spans[:, None] + spans[near]) / 2)
+    return NeighbourGraph(episodes, neighbours, shares, measure_groups(neighbours))
+
+
+def join_graph(graph: NeighbourGraph, episodes: Ids, vectors: Vectors, known: NDArray[np.bool_]) -> NeighbourGraph:
+    """Return the graph of these episodes, ids ascending, of which the known ones keep their neighbours.
+
+    vectors: one unit vector [N, E] of each. The others, which are new or have changed, get their neighbours; those of
+    the known ones that are gone or have changed are theirs no more.
+    """
+    count = len(episodes)
+    neighbours = np.repeat(np.arange(count, dtype=np.int32)[:, None], NEIGHBOURS, axis=1)
+    shares = np.zeros((count, NEIGHBOURS), np.float32)
+    moved = episodes.searchsorted(graph.episodes).clip(max=count - 1)
+    remains = (episodes[moved] == graph.episodes) & known[moved]
+    places, _ = graph.find(episodes[known])
+    before = graph.neighbours[places]
+    neighbours[known] = np.where(remains[before], moved[before], neighbours[known])
+    shares[known] = np.where(remains[before], graph.shares[places], 0.0)
+    if not known.all():
+        new = np.flatnonzero(~known)
+        found = find_nearest(vectors[new], _CANDIDATES, among=vectors, owners=(new, np.arange(count)))
+        distances = found.distances**2 / 2
+        neighbours[new], shares[new] = _choose(found.rows, distances, _measure_spans(distances)[:, None])
+    return NeighbourGraph(episodes, neighbours, shares, graph.groups)
+
+
+def _measure_spans(distances: Floats) -> Floats:
+    spans: Floats = distances[:, :NEIGHBOURS].mean(axis=1)
+    return spans
+
+
+def _choose(near: Ids, distances: Floats, spans: Floats) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the neighbours among the nearest [N, n], and their shares; spans: how far those around either are."""
+    middle = (2 * spans + distances) / 3 + _TINY
+    nearness = np.exp(-(distances**2) / (2 * (_SCALE * middle) ** 2))
+    best = np.argsort(-nearness, axis=1, kind="stable")[:, :NEIGHBOURS]
+    shares = np.take_along_axis(nearness, best, 1)
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), _TINY)
+    return np.take_along_axis(near, best, 1).astype(np.int32), shares.astype(np.float32)
+
+
+def _find_near(vectors: Vectors) -> tuple[Ids, Floats]:
+    """Return the nearest of each vector, and 1 - their cosines; in large archives among the pieces near it."""
+    count = len(vectors)
+    if count <= _EXACT:
+        found = find_nearest(vectors, _CANDIDATES)
+        return found.rows, found.distances**2 / 2
+    centres = vectors[np.sort(np.random.default_rng(0).choice(count, int(count**0.5), replace=False))]
+    owner = np.concatenate([(part @ centres.T).argmax(axis=1) for part in np.array_split(vectors, count // 1024)])
+    near_pieces = np.argpartition(-(centres @ centres.T), _PIECES, axis=1)[:, :_PIECES]
+    rows, distances = np.zeros((count, _CANDIDATES), np.int64), np.ones((count, _CANDIDATES))
+    for piece, pieces in enumerate(near_pieces):
+        own = np.flatnonzero(owner == piece)
+        others = np.flatnonzero(np.isin(owner, np.union1d(pieces, [piece])))
+        found = find_nearest(vectors[own], _CANDIDATES, among=vectors[others], owners=(own, others))
+        rows[own, : found.rows.shape[1]] = others[found.rows]
+        distances[own, : found.rows.shape[1]] = np.minimum(found.distances**2 / 2, 1.0)
+    return rows, distances
+
+
+def measure_groups(neighbours: NDArray[np.int32]) -> float:
+    """Return the share of pairs of neighbours [N, k] that are each other's, from 0 as if drawn by chance to 1.
+
+    Of data in groups it is near a half or above; of data without, about a third, as of points spread evenly.
+    """
+    some = neighbours[:: max(1, len(neighbours) // _SAMPLE)]
+    of_neighbours = neighbours[some]  # [n, k, k]
+    pairs = (of_neighbours[:, :, :, None] == some[:, None, None, :]).any(axis=2).sum()
+    chance = some.shape[1] / len(neighbours)
+    return float((pairs / (some.size * (some.shape[1] - 1)) - chance) / (1 - chance))

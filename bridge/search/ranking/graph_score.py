@@ -1,0 +1,67 @@
+"""Scores episodes by what reaches them over the neighbour graph from the episodes nearest to a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.search.ranking.scores import floor_scores
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bridge.graph.neighbour_graph import NeighbourGraph
+    from bridge.index.base import Ids
+
+    Scores = NDArray[np.float64]
+
+SEEDS: Final = 4
+"""Number of nearest episodes that spread over the graph."""
+POWER: Final = 4.0
+"""A seed has this power of its nearness as weight."""
+OWN_SHARE: Final = 0.1
+"""Weight of an episode's own nearness beside what reaches it."""
+
+_LEAST: Final = 1e-3  # of the nearness of a seed
+
+
+@dataclass(frozen=True, eq=False)
+class GraphReach:
+    """Episodes that are reached, ids ascending, what reaches them [n], from 0 to 1, and how near their seeds are.
+
+    first: the episode nearest to the query.
+    """
+
+    episodes: Ids
+    values: Scores
+    level: float
+    first: int
+
+    @staticmethod
+    def of(graph: NeighbourGraph, episodes: Ids, nearness: Scores) -> GraphReach:
+        """Return what the nearest of these episodes, at least one, reach."""
+        seeds = np.lexsort((episodes, -nearness))[:SEEDS]
+        weights = np.maximum(nearness[seeds], _LEAST) ** POWER
+        weights /= weights.sum()
+        places, known = graph.find(episodes[seeds])
+        reached, values = graph.spread_near(places[known], weights[known])
+        level = max(float(weights @ nearness[seeds]), 0.0)
+        return GraphReach(graph.episodes[reached], values, level, int(episodes[seeds[0]]))
+
+    def others(self, episodes: Ids, count: int) -> Ids:
+        """Return the best `count` that are reached and not among these, ascending."""
+        new = np.flatnonzero(~np.isin(self.episodes, episodes) & (self.values > 0))
+        return np.sort(self.episodes[new[np.argsort(-self.values[new], kind="stable")[:count]]])
+
+    def score(self, episodes: Ids, nearness: Scores) -> Scores:
+        """Return the scores of episodes; the nearest has the highest."""
+        reached = np.zeros(len(episodes))
+        if len(self.episodes):
+            places = self.episodes.searchsorted(episodes).clip(max=len(self.episodes) - 1)
+            reached = np.where(self.episodes[places] == episodes, self.values[places], 0.0)
+        scores = floor_scores((self.level * reached + OWN_SHARE * nearness) / (1 + OWN_SHARE), nearness)
+        is_first, best = episodes == self.first, scores.max()
+        scores[is_first] = np.maximum(scores[is_first], min(1.0, np.nextafter(best, np.inf)))
+        return scores

@@ -1,0 +1,121 @@
+"""Searches rank by the neighbour graph where episodes form groups: what it adds, what it keeps, and when it is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, ingest, save, spaces_of
+from command_line import app
+from typer.testing import CliRunner
+
+from bridge.graph import stored_graphs
+from bridge.graph.stored_graphs import GraphStore
+from bridge.index.derived_numbers import GRAPH_FILE
+from bridge.index.embedded.index import EmbeddedIndex
+from catalog.location import place_of
+from catalog.open import open_place
+from wshard import Archive, TrajectoryRetriever
+
+GROUPS, SIZE = 4, 16
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("grouped")
+    make(folder, range(SIZE))
+    return folder / "archive"
+
+
+def make(folder, numbers, windows="both"):
+    """Save and ingest episodes of every group with these numbers."""
+    paths = save(folder / "data", *(episode(group, number, 40) for group in range(GROUPS) for number in numbers))
+    ingest(folder / "archive", *paths, windows=windows)
+
+
+def test_the_graph_ranks_and_the_answer_says_so(archive):
+    with TrajectoryRetriever(archive) as retriever:
+        query = episode(1, 99, 40)
+        hits = retriever.search_similar_episodes(query, GROUPS * SIZE)
+        assert (hits.answered.ranked_by, hits.exact, len(hits)) == ("graph", True, GROUPS * SIZE)
+        assert {hit.episode_id for hit in hits[:SIZE]} == {f"task-1-{number}" for number in range(SIZE)}
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert scores[0] < 1
+        plain = retriever.search_similar_episodes(query, 1, plain=True)
+        assert (plain[0].episode_id, plain.answered.ranked_by) == (hits[0].episode_id, "vectors")
+        for other in ({"expand": 3}, {"least": True}, {"unlike": [episode(2, 99, 40)]}):
+            assert retriever.search_similar_episodes(query, 3, **other).answered.ranked_by == "vectors"
+
+
+def test_an_episode_of_the_archive_is_first_with_score_1(archive):
+    with TrajectoryRetriever(archive) as retriever:
+        for number in (0, 7):
+            hits = retriever.search_similar_episodes(f"task-2-{number}", 5)
+            assert (hits[0].episode_id, hits[0].score) == (f"task-2-{number}", 1.0)
+            assert hits[1].score < 1
+
+
+def test_filters_hold_for_what_the_graph_reaches(archive):
+    with TrajectoryRetriever(archive) as retriever:
+        hits = retriever.search_similar_episodes(episode(1, 99, 40), 100, where="meta.number:>=8")
+        assert len(hits) == GROUPS * SIZE // 2
+        assert all(int(hit.episode_id.split("-")[2]) >= 8 for hit in hits)
+
+
+def test_the_last_line_names_the_graph(archive):
+    last = [
+        CliRunner().invoke(app, ["search", "task-1-3", "--archive", str(archive), *more]).stdout.splitlines()[-1]
+        for more in ((), ("--plain",))
+    ]
+    assert ["ranked by: graph" in line for line in last] == [True, False]
+
+
+def test_data_without_groups_are_ranked_by_vectors(tmp_path):
+    rng = np.random.default_rng(0)
+    ones = [episode(0, number, 30) for number in range(40)]
+    for one in ones:
+        one.observations["state"].data[:] = rng.normal(size=(30, 4)).cumsum(axis=0)
+    ingest(tmp_path / "archive", *save(tmp_path / "data", *ones), windows="both")
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        assert retriever.search_similar_episodes(ones[3], 3).answered.ranked_by == "vectors"
+
+
+def open_graph(folder):
+    """Return the graph that a new process uses."""
+    place = place_of(folder / "archive")
+    catalog = open_place(place)
+    (space,) = spaces_of(folder / "archive")
+    with Archive(place, catalog, EmbeddedIndex(catalog, place.index, tail_rows=0)) as opened:
+        opened.index.upsert(space, [])
+        graph = GraphStore(opened).load(space)
+        return graph.episodes.tolist(), graph.neighbours.tobytes(), graph.shares.tobytes()
+
+
+def test_a_second_process_reads_the_graph_that_the_first_one_built(tmp_path, monkeypatch):
+    built = []
+
+    def count(episodes, vectors):
+        built.append(len(episodes))
+        return make_graph(episodes, vectors)
+
+    make_graph = stored_graphs.build_graph
+    monkeypatch.setattr(stored_graphs, "build_graph", count)
+    make(tmp_path, range(SIZE), "whole")
+    first = open_graph(tmp_path)
+    assert (open_graph(tmp_path), built) == (first, [GROUPS * SIZE])
+    (path,) = (tmp_path / "archive" / "index").rglob(GRAPH_FILE)
+    path.write_bytes(path.read_bytes()[:-9])
+    assert (open_graph(tmp_path), built) == (first, [GROUPS * SIZE] * 2)
+    make(tmp_path, range(SIZE, SIZE + 3), "whole")
+    assert len(open_graph(tmp_path)[0]) == GROUPS * (SIZE + 3) == built[-1]
+
+
+def test_new_episodes_join_the_graph_of_a_running_process(tmp_path, monkeypatch):
+    make(tmp_path, range(SIZE))
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        retriever.search_similar_episodes("task-1-3", 3)
+        monkeypatch.setattr(stored_graphs, "build_graph", None)
+        ingest(tmp_path / "archive", *save(tmp_path / "data", episode(1, 50, 40)), windows="both")
+        hits = retriever.search_similar_episodes("task-1-50", SIZE + 1)
+        assert hits.answered.ranked_by == "graph"
+        assert {hit.metadata["env_id"] for hit in hits} == {"task-1"}
