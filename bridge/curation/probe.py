@@ -1,4 +1,8 @@
-"""Few-shot search: a linear classifier over stored vectors, from a few episodes that are right and some wrong ones."""
+"""Few-shot search: from a few episodes that are right and some wrong ones, by the neighbour graph or by vectors.
+
+Marks spread over the graph. Where episodes form no groups, or where it does worse for the marks themselves, a linear
+classifier over vectors decides.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,22 @@ import numpy as np
 
 from bridge.archive import expect_archive
 from bridge.curation.archive_vectors import choose_space, read_vectors
+from bridge.graph.block_weights import BlockWeights, measure_weights
+from bridge.graph.neighbour_graph import LEAST_EPISODES, build_graph
+from bridge.graph.stored_graphs import LEAST_GROUPS
 from catalog.filters.fields import Field
 from catalog.filters.where import Compare
-from wshard.errors import QueryError
+from embedders.base import blocks_of, unit_rows
+from embedders.registry import embedder_of
+from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
-    from bridge.curation.archive_vectors import EpisodeVectors
-    from bridge.curation.arrays import Floats
+    from bridge.curation.arrays import Floats, Vectors
     from catalog.curation.collections import Named
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
@@ -32,7 +40,9 @@ RIGHT: Final = 0.5
 _BACKGROUND: Final = 100  # unmarked episodes, which are mostly negative
 _RIDGE: Final = 0.02
 _MAX_ITERATIONS: Final = 15
-_MAX_HELD_OUT: Final = 60  # maximum number of examples for leave-one-out validation
+_MAX_HELD_OUT: Final = 60  # maximum number of examples for leave-one-out validation, and to spread
+_WEIGHED: Final = 512  # episodes by which descriptors are weighed
+_RESERVE: Final = 1.5  # weight of what all episodes alike spread, beside what wrong ones do
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +50,8 @@ class Probe:
     """Values [M] of a probe for the episodes, from 0 (negative) to 1 (positive); 0.5 and more is positive.
 
     precision, recall: cross-validated on the examples; None if none was classified as positive, or without negative
-    examples. right, wrong: number of positive and negative examples; marked: their ids.
+    examples. right, wrong: number of positive and negative examples; marked: their ids. by_graph: marks were spread
+    over the neighbour graph, which did at least as well for them as a linear classifier.
     """
 
     space: Space
@@ -51,6 +62,7 @@ class Probe:
     right: int
     wrong: int
     marked: frozenset[int] = frozenset()
+    by_graph: bool = False
 
     def ranked(self) -> list[tuple[EpisodeRow, float]]:
         """Return the episodes with their values, highest first."""
@@ -93,18 +105,22 @@ def train_probe(
     if missing := {*right, *wrong} - {row.id for row in examples.episodes}:
         raise QueryError(f"probe: expected episodes with vectors, found none for {len(missing)} of the examples")
     is_positive = np.array([row.id in set(right) for row in examples.episodes])
-    unmarked = [place for place, row in enumerate(vectors.episodes) if row.id not in {*right, *wrong}]
-    rows, background = examples.directions.astype(np.float64), _background(vectors.directions[unmarked], examples)
-    centre = background.mean(axis=0)
-    scale = np.linalg.norm(background - centre, axis=1).mean() + 1e-9
-    rows, background = (rows - centre) / scale, (background - centre) / scale
-    basis = np.linalg.svd(np.concatenate([rows, background]), full_matrices=False)[2]  # spans all possible weights
-    rows, background = rows @ basis.T, background @ basis.T
-    values = _predict(fit_probe(rows, is_positive, background), ((vectors.directions - centre) / scale) @ basis.T)
-    precision, recall = _measure(rows, is_positive, background)
+    marks = frozenset({*right, *wrong})
+    weigh = _weigher(chosen, vectors.directions)
+    directions, rows = weigh(vectors.directions), weigh(examples.directions)
+    unmarked = [place for place, row in enumerate(vectors.episodes) if row.id not in marks]
+    linear = _judge_by_line(directions, unmarked, rows, is_positive)
+    spread = _judge_by_graph(directions, unmarked, rows, is_positive)
+    by_graph = spread is not None and spread.count_correct(is_positive) >= linear.count_correct(is_positive)
+    judged = linear if spread is None or not by_graph else spread
+    values = judged.values.copy()
+    if by_graph:  # it has the unmarked ones first
+        number = {row.id: len(unmarked) + place for place, row in enumerate(examples.episodes)}
+        number |= {vectors.episodes[place].id: new for new, place in enumerate(unmarked)}
+        values = values[[number[row.id] for row in vectors.episodes]]
+    precision, recall = judged.measure(is_positive)
     right_count, wrong_count = int(is_positive.sum()), int((~is_positive).sum())
-    episodes, examined = vectors.episodes, frozenset({*right, *wrong})
-    return Probe(chosen, episodes, values, precision, recall, right_count, wrong_count, examined)
+    return Probe(chosen, vectors.episodes, values, precision, recall, right_count, wrong_count, marks, by_graph)
 
 
 def save_probe(archive: Archive, probe: Probe, name: str, *, who: str = "") -> Named:
@@ -147,20 +163,93 @@ def _predict(weights: Floats, rows: Floats) -> Floats:
     return probabilities
 
 
-def _background(directions: NDArray[np.float32], examples: EpisodeVectors) -> Floats:
-    """Return a sample of the vectors of unmarked episodes; those of the examples if there are no others."""
-    stride = max(1, len(directions) // _BACKGROUND)
-    return (directions[::stride] if len(directions) else examples.directions).astype(np.float64)
+@dataclass(frozen=True, eq=False)
+class _Judgement:
+    """Values of episodes, and those of the examples [n], each judged without itself; None where that is not done."""
+
+    values: Floats
+    apart: Floats | None
+
+    def count_correct(self, is_positive: NDArray[np.bool_]) -> int:
+        """Return how many examples are judged right without themselves."""
+        return 0 if self.apart is None else int(((self.apart >= RIGHT) == is_positive).sum())
+
+    def measure(self, is_positive: NDArray[np.bool_]) -> tuple[float | None, float | None]:
+        """Return precision and recall over the examples, each judged without itself."""
+        if self.apart is None:
+            return None, None
+        predicted = self.apart >= RIGHT
+        hits = int((predicted & is_positive).sum())
+        return (hits / int(predicted.sum()) if predicted.any() else None), hits / int(is_positive.sum())
 
 
-def _measure(rows: Floats, is_positive: NDArray[np.bool_], background: Floats) -> tuple[float | None, float | None]:
-    """Return precision and recall over the examples, each judged without itself."""
-    if is_positive.sum() < 2 or is_positive.all() or len(is_positive) > _MAX_HELD_OUT:
-        return None, None
-    predicted = np.empty(len(is_positive), bool)
+def _weigher(space: Space, directions: Vectors) -> Callable[[Vectors], Vectors]:
+    """Return a function that weighs descriptors as a search does, by how well they group these vectors."""
+    try:
+        sizes = blocks_of(embedder_of(space), space)
+    except EmbedderError:  # made by a custom one, whose blocks are not known
+        sizes = ()
+    sample = directions[:: max(1, len(directions) // _WEIGHED)]
+    values = BlockWeights.of(measure_weights(sample, sizes), sizes).values
+    return lambda rows: rows if values is None else unit_rows(rows.astype(np.float64) * np.sqrt(values))
+
+
+def _can_hold_out(is_positive: NDArray[np.bool_]) -> bool:
+    return is_positive.sum() >= 2 and not is_positive.all() and len(is_positive) <= _MAX_HELD_OUT
+
+
+def _judge_by_line(
+    directions: Vectors, unmarked: Sequence[int], rows: Vectors, is_positive: NDArray[np.bool_]
+) -> _Judgement:
+    """Judge all episodes [N, E] by a linear classifier, from examples [n, E]; some unmarked ones count as negative."""
+    stride = max(1, len(unmarked) // _BACKGROUND)
+    background = (directions[unmarked[::stride]] if unmarked else rows).astype(np.float64)
+    centre = background.mean(axis=0)
+    scale = np.linalg.norm(background - centre, axis=1).mean() + 1e-9
+    marked, background = (rows - centre) / scale, (background - centre) / scale
+    basis = np.linalg.svd(np.concatenate([marked, background]), full_matrices=False)[2]  # spans all possible weights
+    marked, background = marked @ basis.T, background @ basis.T
+    values = _predict(fit_probe(marked, is_positive, background), ((directions - centre) / scale) @ basis.T)
+    if not _can_hold_out(is_positive):
+        return _Judgement(values, None)
+    apart = np.empty(len(is_positive))
     for place in range(len(is_positive)):
         others = np.arange(len(is_positive)) != place
-        weights = fit_probe(rows[others], is_positive[others], background)
-        predicted[place] = _predict(weights, rows[place][None])[0] >= RIGHT
-    hits = int((predicted & is_positive).sum())
-    return (hits / int(predicted.sum()) if predicted.any() else None), hits / int(is_positive.sum())
+        weights = fit_probe(marked[others], is_positive[others], background)
+        apart[place] = _predict(weights, marked[place][None])[0]
+    return _Judgement(values, apart)
+
+
+def _judge_by_graph(
+    directions: Vectors, unmarked: Sequence[int], rows: Vectors, is_positive: NDArray[np.bool_]
+) -> _Judgement | None:
+    """Judge the unmarked episodes, then the examples, by what right and wrong ones spread; None without groups.
+
+    What all episodes alike spread counts against those that little reaches.
+    """
+    count = len(unmarked) + len(rows)
+    if count < LEAST_EPISODES or len(rows) > _MAX_HELD_OUT:
+        return None
+    graph = build_graph(np.arange(count), np.concatenate([directions[unmarked], rows]))
+    if graph.groups < LEAST_GROUPS:
+        return None
+    seeds = np.eye(len(rows), count, len(unmarked))
+    reached = np.maximum([graph.spread_far(seed) for seed in seeds], 0.0)
+    reserve = _RESERVE * np.maximum(graph.spread_far(np.full(count, 1 / count)), 1e-12)
+    marked = np.arange(len(unmarked), count)
+
+    def judge(by_right: Floats, by_wrong: Floats, places: NDArray[np.int64] | slice) -> Floats:
+        judged: Floats = by_right / (by_right + by_wrong + reserve[places])
+        return judged
+
+    def mean(of: NDArray[np.bool_], weights: Floats) -> Floats:
+        shares = weights[of]
+        found: Floats = (shares * reached[of][:, marked]).sum(axis=0) / np.maximum(shares.sum(axis=0), 1.0)
+        return found
+
+    wrong = reached[~is_positive].mean(axis=0) if not is_positive.all() else np.zeros(count)
+    values = judge(reached[is_positive].mean(axis=0), wrong, slice(None))
+    if not _can_hold_out(is_positive):
+        return _Judgement(values, None)
+    others = 1.0 - np.eye(len(rows))  # each example without itself
+    return _Judgement(values, judge(mean(is_positive, others), mean(~is_positive, others), marked))

@@ -23,6 +23,7 @@ def present_probe(probe: Probe, *, top: int) -> dict[str, Any]:
         "total": len(ranked),
         "positive": probe.positive,
         "uncertain": [{"value": value, **present_episode(row)} for row, value in probe.uncertain(_UNCERTAIN)],
+        "ranked_by": "graph" if probe.by_graph else "vectors",
         "precision": probe.precision,
         "recall": probe.recall,
         "right": probe.right,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bridge.graph.block_weights import rescale
 from bridge.index.base import Matches, find_firsts
-from bridge.search.ranking.block_weights import rescale
 from bridge.search.ranking.scores import combine_examples
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.graph.block_weights import BlockWeights
     from bridge.index.base import Answer, Request, VectorIndex, Vectors
     from bridge.index.stored_rows import StoredRows
     from bridge.search.query.prepare import View
-    from bridge.search.ranking.block_weights import BlockWeights
     from embedders.space import Space
 
     Load = Callable[[Space, Iterable[int]], StoredRows]

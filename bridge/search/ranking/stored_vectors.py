@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.graph.block_weights import NEIGHBOURS, SHARPNESS, BlockWeights, measure_weights
 from bridge.graph.stored_graphs import GraphStore
 from bridge.index.base import read_vectors
-from bridge.search.ranking.block_weights import NEIGHBOURS, SHARPNESS, BlockWeights, measure_weights
 from catalog.filters.where import EVERYTHING, Compare
 from embedders.registry import DEFAULT_EMBEDDER
 

@@ -13,8 +13,8 @@ from command_line import app
 from typer.testing import CliRunner
 
 from bridge.archive import is_url
+from bridge.graph.block_weights import BlockWeights
 from bridge.maintenance import restore_archive
-from bridge.search.ranking.block_weights import BlockWeights
 from bridge.search.ranking.query_vector import QueryVector
 from bridge.search.ranking.stored_vectors import StoredVectors
 from embedders import Space

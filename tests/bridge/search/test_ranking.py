@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import Answer, Match, Request
+from bridge.graph.block_weights import BlockWeights
 from bridge.index.stored_rows import StoredRows
 from bridge.search.query.options import SearchOptions
-from bridge.search.ranking.block_weights import BlockWeights
 from bridge.search.ranking.episodes import split_by_lane
 from bridge.search.ranking.fusion import Fusion, ViewFusion
 from bridge.search.ranking.query_vector import QueryVector

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bridge_episodes import spaces_of
 
-from bridge.search.ranking.block_weights import BlockWeights, measure_weights
+from bridge.graph.block_weights import BlockWeights, measure_weights
 from embedders.registry import default_embedder
 from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, save_wshard
 
