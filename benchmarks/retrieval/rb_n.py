@@ -65,7 +65,7 @@ def _squeeze(rows: Rows, spread: Rows, rng: np.random.Generator) -> Rows:  # noq
 
 
 MOMENTS: Final[Mapping[str, tuple[Change, tuple[int, int]]]] = {
-    **{f"moments of {steps} steps, noise .1": (_noisy, (steps, steps + 1)) for steps in (8, 12, 16, 20)},
+    **{f"moments of {steps} steps, noise .1": (_noisy, (steps, steps + 1)) for steps in (8, 12, 16, 20, 24)},
     f"moments {_SHORTER} x shorter than the query": (_squeeze, (50, 76)),
 }
 

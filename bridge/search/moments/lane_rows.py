@@ -10,6 +10,8 @@ from functools import cached_property
 from operator import eq
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from bridge.episodes.open import OpenLocations, open_at
 from bridge.episodes.read import read_lanes
 from embedders.base import validate_windows
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     _Scaled = tuple[str, bytes, bytes]
 
 SMOOTHED: Final = 5  # timesteps; removes the jitter of recordings and actions, which movements do not have
+_SMOOTHED_SHORT: Final = 3  # the same for short queries, of which more would leave little
+BLOCK: Final = 4  # timesteps whose mean a scan compares
+SHORT: Final = 24  # timesteps of a query from which it is not short
 _CACHE_BYTES: Final = 1 << 28
 _BATCH_SIZE: Final = 1 << 16  # numbers standardised at once: few calls, while they fit in the CPU cache
 
@@ -48,6 +53,21 @@ class PreparedRows:
     def smooth(self) -> Rows:
         """The rows averaged over SMOOTHED timesteps around each."""
         return smooth(self.rows, SMOOTHED)
+
+    @cached_property
+    def _smooth_short(self) -> Rows:
+        return smooth(self.rows, _SMOOTHED_SHORT)
+
+    def smooth_for(self, steps: int) -> Rows:
+        """Return the rows as they are compared with a query of so many steps: averaged over few timesteps."""
+        return self.smooth if steps >= SHORT else self._smooth_short
+
+    @cached_property
+    def blocks(self) -> NDArray[np.float32]:
+        """The mean of the BLOCK rows from each timestep, its squared length as a last column: [n, D + 1]."""
+        count = max(0, len(self.rows) - BLOCK + 1)
+        means = sum(self.rows[start : start + count] for start in range(BLOCK)) / BLOCK
+        return np.concatenate([means, np.einsum("nd,nd->n", means, means)[:, None]], axis=1).astype(np.float32)
 
 
 def prepare_rows(windows: Sequence[NDArray[Any]], scaling: Statistics) -> list[PreparedRows]:

@@ -27,9 +27,12 @@ def narrow(
     """
     if not len(windows.episodes):
         return windows
-    stride = min(1 + len(query.smooth) // _COARSE_STEPS, int((windows.spans[:, 1] - windows.spans[:, 0]).min()))
-    thinned = query.smooth[::stride]
-    pieces, _ = cut_around(windows.spans, [lanes[episode].smooth for episode in windows.episodes.tolist()], stride)
+    steps = len(query.rows)
+    stride = min(1 + steps // _COARSE_STEPS, int((windows.spans[:, 1] - windows.spans[:, 0]).min()))
+    thinned = query.smooth_for(steps)[::stride]
+    pieces, _ = cut_around(
+        windows.spans, [lanes[episode].smooth_for(steps) for episode in windows.episodes.tolist()], stride
+    )
     costs = align_all(thinned, Offsets.of(thinned, pieces, windows.free).add_to(pieces), RANKING).costs
     costs[:sure] = -np.inf
     order = np.argsort(costs, kind="stable")

@@ -8,32 +8,34 @@
 Candidates that are free resemble the query except for a constant offset. They are aligned after their mean difference
 from it has been removed, for a penalty: only nearly equal ones then rank before unshifted candidates.
 
-The cost of a hit is the mean distance along its path to the power 1 - SHARED, times the weighted one of 2. to the power
-SHARED: exactly 0 if the query itself is found. Its score is 1 / (1 + cost).
+The cost of a hit is the mean distance along its path to the power 1 - _SHARED, times the weighted one of 2. to the
+power _SHARED: exactly 0 if the query itself is found. Its score is 1 / (1 + cost).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
 from bridge.search.moments.differences import measure_differences
-from bridge.search.moments.offsets import SHIFT_COST, Offsets
+from bridge.search.moments.lane_rows import SHORT, PreparedRows
+from bridge.search.moments.offsets import Offsets
 from bridge.search.moments.overlap import MomentLimits, suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from bridge.alignment.align import Alignments
     from bridge.alignment.arrays import Ints, Rows
-    from bridge.search.moments.lane_rows import PreparedRows
+    from bridge.search.moments.scan import Nearest
 
-SHARED: Final = 0.7
+_SHARED: Final = 0.7
+_SHARED_SHORT: Final = 0.5  # of short queries, whose best twenty are wrong more often
 _REFERENCES: Final = 20  # best moments that determine the weights of the query steps
 _MIN_VARIANCE: Final = 0.02  # of a value of the query, in variances of the archive: bounds the weights
 _STEPS: Final = 64  # of a query, at most, compared before bounds are sought: adjacent timesteps are similar
@@ -41,9 +43,6 @@ _FINALISTS: Final = 12  # least number of moments whose bounds are sought
 _SAME_MOMENT: Final = 0.3  # overlap above which two candidates are one moment
 _MARGIN: Final = 1 / 3  # of the length of a window, on each side: how far bounds may move
 _PAUSE_FACTOR: Final = 2.0  # ratio of costs above which a path of any speed replaces one of half to twice the speed
-_ROUNDING: Final = 1e-4  # standard deviations by which values rounded to float32 may differ
-_DOUBLE_ROUNDING: Final = 3e-4  # the same for differences of two rounded values, with a margin
-_MIN_CHANGE: Final = 1e-2  # standard deviations between adjacent timesteps that cannot be rounding
 RANKING: Final = Rule(band=0.15, end_penalty=1.0)
 # Penalty and gain are relative to the cost, so that they vanish for a nearly exact match. Approaches to a goal differ
 # more than what follows: with a gain below three per matched row they would be cut off.
@@ -95,25 +94,29 @@ class Windows:
     spans: Ints
     free: NDArray[np.bool_]
 
+    def joined(self, nearest: Nearest) -> Windows:
+        """Return these, and spans of a scan, which are not free."""
+        free = np.concatenate([self.free, np.zeros(len(nearest.spans), np.bool_)])
+        episodes = np.concatenate([self.episodes, nearest.episodes])
+        return Windows(episodes, np.concatenate([self.spans, nearest.spans]), free)
+
 
 def refine(
     query: PreparedRows,
     windows: Windows,
     lanes: Mapping[int, PreparedRows],
     limits: MomentLimits,
-    source: tuple[int, int] | None = None,
 ) -> list[Moment]:
-    """Return the moments best first, at most limits.top_k of them.
-
-    query: of n timesteps; lanes: the rows of the candidates' episodes, and of others that may have copies of the query;
-    source: the episode and the first timestep of the query itself, if that may be a hit.
-    """
+    """Return the moments that the best windows were refined to; some may overlap. lanes: rows of their episodes."""
     episodes, spans, rows_of = windows.episodes, windows.spans, lanes.__getitem__
     if not len(episodes):
         return []
-    stride = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
-    thinned = query.smooth[::stride]
-    raw_pieces, firsts = cut_around(spans, [rows_of(episode).smooth for episode in episodes.tolist()], stride)
+    steps = len(query.rows)
+    stride = min(1 + steps // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
+    thinned = query.smooth_for(steps)[::stride]
+    raw_pieces, firsts = cut_around(
+        spans, [rows_of(episode).smooth_for(steps) for episode in episodes.tolist()], stride
+    )
     offsets = Offsets.of(thinned, raw_pieces, windows.free)
     traced = align_all(thinned, offsets.add_to(raw_pieces), RANKING, traced=True)
     offsets = offsets.along(thinned, raw_pieces, traced)
@@ -125,22 +128,39 @@ def refine(
     weights = _step_weights(thinned, pieces, traced, references)
     shared = align_all(thinned, pieces.worthy(traced.costs), _WEIGHTED, weights, traced=True)
     weighted = offsets.weigh(measure_differences(thinned, pieces, shared.paths, stride, weights))
-    ranked = _Candidates(episodes, shared.spans * stride + firsts, _combine_costs(own, weighted))
+    ranked = _Candidates(episodes, shared.spans * stride + firsts, _combine_costs(own, weighted, steps))
     max_count = max(_FINALISTS, 2 * limits.top_k)
     best = ranked.best(MomentLimits(max_count, max(_SAME_MOMENT, limits.max_overlap), limits.per_episode))
     finalists = _Candidates(episodes[best], ranked.spans[best], shared.costs[best])
     weights = np.repeat(weights, stride, axis=0)[: len(query.rows)]
-    own_moments = [] if source is None else _find_source(query.rows, *source, rows_of)
-    moments = [
-        *own_moments,
-        *_find_identical(query.rows, lanes),
-        *_find_bounds(query.rows, weights, finalists, rows_of, (offsets.take(best), weighted[best])),
-    ]
+    return _find_bounds(query.rows, weights, finalists, rows_of, (offsets.take(best), weighted[best]))
+
+
+def refine_paced(
+    nearest: Nearest, query: PreparedRows, lanes: Mapping[int, PreparedRows], limits: MomentLimits
+) -> list[Moment]:
+    """Return the moments that the nearest spans at another speed were refined to, their paths in steps of the query.
+
+    Costs are multiplied by the change of speed: few rows are like others more often, and an exact copy is one at any.
+    """
+    paced = PreparedRows(nearest.query.rows)
+    windows = Windows(nearest.episodes, nearest.spans, np.zeros(len(nearest.spans), np.bool_))
+    pace, speed = (len(query.rows) - 1) / (len(paced.rows) - 1), nearest.query.speed
+    moments = []
+    for moment in refine(paced, windows, lanes, limits):
+        path = moment.path.copy()
+        path[:, 0] = np.round(path[:, 0] * pace)
+        moments.append(replace(moment, cost=max(speed, 1 / speed) * moment.cost, path=np.unique(path, axis=0)))
+    return moments
+
+
+def choose(moments: Sequence[Moment], limits: MomentLimits, first: int) -> list[Moment]:
+    """Return the best that do not overlap, best first; the first so many win ties of cost."""
     candidates = _Candidates(
         np.array([moment.episode for moment in moments], np.int64),
         np.array([(moment.start, moment.stop) for moment in moments], np.int64).reshape(-1, 2),
         np.array([moment.cost for moment in moments]),
-        len(own_moments),
+        first,
     )
     return [moments[place] for place in candidates.best(limits)]
 
@@ -178,79 +198,6 @@ def _last_rows(path: Ints) -> Ints:
     return rows
 
 
-def _find_source(query: Rows, episode: int, start: int, rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
-    """Return the span that the query is from, which short windows, being similar, need not lead to."""
-    stop = start + len(query)
-    same = np.array_equal(rows_of(episode).rows[start:stop], query)
-    return [_diagonal_moment(episode, start, stop)] if same else []
-
-
-def _diagonal_moment(episode: int, start: int, stop: int, cost: float = 0.0) -> Moment:
-    return Moment(episode, start, stop, cost, np.arange(stop - start)[:, None] + np.array([0, start]))
-
-
-def _find_identical(query: Rows, lanes: Mapping[int, PreparedRows]) -> list[Moment]:
-    """Return all spans of the episodes that equal the query except for an offset: no window need cover them exactly."""
-    steps, identical = len(query), []
-    changes = np.diff(query, axis=0)
-    place, channel = np.unravel_index(np.abs(changes).argmax(), changes.shape) if steps > 1 else (0, 0)
-    is_moving = steps > 1 and abs(changes[place, channel]) > _MIN_CHANGE  # the largest change is the most selective
-    long_enough = {episode: prepared.rows for episode, prepared in lanes.items() if len(prepared.rows) >= steps}
-    for episode, starts in _find_starts(query, long_enough, (int(place), int(channel)), is_moving=is_moving):
-        rows, last_stop = long_enough[episode], 0
-        for start in (_keep_equal_changes(rows, starts, changes) if is_moving else starts).tolist():
-            if start < last_stop:
-                continue  # where nothing moves, a copy would start at every timestep
-            offsets = query - rows[start : start + steps]
-            offset = offsets.mean(axis=0)
-            if np.abs(offsets - offset).max() > _ROUNDING:
-                continue
-            equal = np.array_equal(rows[start : start + steps], query)
-            if equal or is_moving:
-                last_stop = start + steps
-                cost = 0.0 if equal else SHIFT_COST * float(np.sqrt((offset**2).mean()))
-                identical.append(_diagonal_moment(episode, start, last_stop, cost))
-    return identical
-
-
-def _keep_equal_changes(rows: Rows, starts: Ints, changes: Rows) -> Ints:
-    """Keep the start timesteps from which the largest change of every channel equals the query's."""
-    for channel, step in enumerate(np.abs(changes).argmax(axis=0).tolist()):
-        if not len(starts):
-            break
-        found_changes = rows[starts + step + 1, channel] - rows[starts + step, channel]
-        starts = starts[np.abs(found_changes - changes[step, channel]) <= _DOUBLE_ROUNDING]
-    return starts
-
-
-def _find_starts(
-    query: Rows, lanes: Mapping[int, Rows], step: tuple[int, int], *, is_moving: bool
-) -> Iterator[tuple[int, Ints]]:
-    """Yield episodes and the timesteps at which a copy of the query may start in them; none is shorter than the query.
-
-    step: timestep and channel of the largest change in the query. If nothing moves, every constant span would be equal
-    except for an offset, so the first timestep must be equal.
-    """
-    if not is_moving:
-        for episode, rows in lanes.items():
-            last = len(rows) - len(query) + 1
-            yield episode, np.flatnonzero((rows[:last] == query[0]).all(axis=1))
-        return
-    place, channel = step
-    expected_change = query[place + 1, channel] - query[place, channel]
-    columns = [rows[place : place + len(rows) - len(query) + 2, channel] for rows in lanes.values()]
-    ends = np.cumsum([0, *map(len, columns)])
-    changes = np.diff(
-        np.concatenate([*columns, np.zeros(1)])
-    )  # the last of each column leads into the next one: dropped below
-    places = np.flatnonzero(np.abs(changes - expected_change) <= _ROUNDING)
-    owners = ends.searchsorted(places, side="right") - 1
-    places, owners = places[places < ends[owners + 1] - 1], owners[places < ends[owners + 1] - 1]
-    episodes, starts = [*lanes], places - ends[owners]
-    for owner in np.unique(owners).tolist():
-        yield episodes[owner], starts[owners == owner]
-
-
 def _find_bounds(
     query: Rows,
     weights: Rows,
@@ -276,7 +223,7 @@ def _find_bounds(
         )
         for number in np.flatnonzero(free.costs * _PAUSE_FACTOR < limited.costs[slow]).tolist():
             paths[slow[number]] = free.paths[number]
-    costs = _combine_costs(offsets.weigh(measure_differences(query, pieces, paths)), weighted)
+    costs = _combine_costs(offsets.weigh(measure_differences(query, pieces, paths)), weighted, len(query))
     return [
         Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))
         for episode, first, cost, path in zip(
@@ -285,5 +232,6 @@ def _find_bounds(
     ]
 
 
-def _combine_costs(own: Rows, shared: Rows) -> Rows:
-    return np.asarray(own ** (1.0 - SHARED) * shared**SHARED)
+def _combine_costs(own: Rows, shared: Rows, steps: int) -> Rows:
+    share = _SHARED if steps >= SHORT else _SHARED_SHORT
+    return np.asarray(own ** (1.0 - share) * shared**share)

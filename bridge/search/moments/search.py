@@ -12,17 +12,18 @@ from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.index.base import Matches, find_kth, read_vectors
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
-from bridge.search.moments.found_windows import FoundWindows, select_candidates
+from bridge.search.moments.all_lanes import AllLanes, Loaded
+from bridge.search.moments.best import Depth, find_best
+from bridge.search.moments.found_windows import FoundWindows
 from bridge.search.moments.frame_scale import measure_frame_scale
 from bridge.search.moments.lane_rows import LaneRows, PreparedRows, prepare_rows
-from bridge.search.moments.narrow import narrow
 from bridge.search.moments.overlap import MomentLimits
-from bridge.search.moments.refine import Moment, refine
+from bridge.search.moments.scan import Timesteps
 from bridge.spaces.statistics import lane_statistics
 from embedders.space import LaneSpec, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Answer, Match, Request, Vectors
     from bridge.results import EpisodeRef
     from bridge.search.matches import EpisodeRows
+    from bridge.search.moments.refine import Moment
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import View
     from catalog.records import EpisodeRow
@@ -41,7 +43,7 @@ _LEVEL_EMBEDDERS: Final = {"arcdct", "dct"}  # their vectors begin with coeffici
 WINDOWS: Final = 400
 """Windows requested at first: adjacent windows are similar, so the best windows belong to few moments."""
 
-CANDIDATES: Final = 60
+CANDIDATES: Final = 40
 """Windows that are refined at first."""
 
 _STEPS: Final = 1000  # of a query or a hit, at most, that are aligned if no bounds are sought
@@ -79,6 +81,7 @@ class MomentSearch:
         self._archive = archive
         self._episode_rows = rows
         self._lanes = LaneRows()
+        self._all = AllLanes(archive.catalog, rows, self._lanes)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
     def search(self, query: WindowQuery, request: Request, options: MomentOptions) -> FoundMoments:
@@ -94,10 +97,12 @@ class MomentSearch:
             else:
                 # With that many episodes among the best windows, the best window of each nearest episode is included.
                 has_nearest = answer.exact and len({*windows.episodes.tolist()}) >= _EPISODES
-                if len(answer.matches) == window_count and not has_nearest:
+                has_all = has_nearest or self._all.load(query.space, scaling, request.where) is not None
+                if len(answer.matches) == window_count and not has_all:
                     windows = self._add_episodes(windows, query, request)
                 shifted = self._find_shifted(query, replace(request, top_k=window_count))
-                refs, stale = self._refine(query, windows, shifted, limits, scaling, max_refined)
+                depth = Depth(limits, scaling, max_refined)
+                refs, stale = self._refine(query, (windows, shifted), request, depth)
             is_exhausted = len(answer.matches) < window_count and (
                 scaling is None or max_refined >= len(windows.scores)
             )
@@ -171,32 +176,43 @@ class MomentSearch:
         return self._find_windows(Matches(stored.episodes[places], best - stored.starts[places], scores), query.space)
 
     def _refine(
-        self,
-        query: WindowQuery,
-        windows: FoundWindows,
-        shifted: FoundWindows,
-        limits: MomentLimits,
-        scaling: Statistics,
-        max_refined: int,
+        self, query: WindowQuery, found: tuple[FoundWindows, FoundWindows], request: Request, depth: Depth
     ) -> tuple[list[EpisodeRef], set[int]]:
-        """Return the moments refined from the best max_refined windows, and the episodes without an unchanged file."""
-        own_rows = self._episode_rows.load([] if query.source is None else [query.source[0]])
-        rows = {**shifted.rows, **windows.rows, **own_rows}
-        near_ids, shifted_ids = ([*dict.fromkeys(some.episodes.tolist())] for some in (windows, shifted))
-        ids = dict.fromkeys(
-            [*own_rows, *near_ids[: max(_EPISODES, max_refined)], *shifted_ids[: max(_SHIFTED, max_refined // 2)]]
-        )
+        """Return the moments refined from the best windows and spans, and the episodes without an unchanged file.
+
+        found: the windows near the query, and those near it but for an offset.
+        """
+        space, scaling = query.space, depth.scaling
         prepared = prepare_rows([query.window], scaling)[0]
+        own_rows = self._episode_rows.load([] if query.source is None else [query.source[0]])
         while True:
-            lanes, stale = self._lanes.load([rows[id_] for id_ in ids], query.space, scaling)
-            candidates = select_candidates(windows, shifted, limits, max_refined, (lanes, stale))
-            candidates = narrow(prepared, candidates, lanes, max_refined, sure=limits.top_k)
-            source = None if query.source is None or query.source[0] not in lanes else query.source
-            refined = refine(prepared, candidates, lanes, limits, source)
-            if not self._lanes.drop_changed([rows[id_] for id_ in {hit.episode for hit in refined}], query.space):
+            loaded = self._all.load(space, scaling, request.where) or self._load_near(space, found, own_rows, depth)
+            moments = find_best(prepared, query.source, found, loaded, depth)
+            hits = [loaded.rows[id_] for id_ in {moment.episode for moment in moments}]
+            # Rows that were dropped to save memory are read again: their files may have changed.
+            _, gone = self._lanes.load(hits, space, scaling)
+            if not (self._lanes.drop_changed(hits, space) or gone):
                 break
-        make = partial(_make_moment_ref, query.space, prepared)
-        return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in refined], stale
+            self._all.forget(space)
+        make = partial(_make_moment_ref, space, prepared)
+        refs = [make(moment, loaded.rows[moment.episode], loaded.lanes[moment.episode]) for moment in moments]
+        return refs, loaded.stale
+
+    def _load_near(
+        self,
+        space: Space,
+        found: tuple[FoundWindows, FoundWindows],
+        own_rows: Mapping[int, EpisodeRow],
+        depth: Depth,
+    ) -> Loaded:
+        """Load the query's own episode and those of the best windows, where the Space has too many to load them all."""
+        windows, shifted = found
+        rows = {**shifted.rows, **windows.rows, **own_rows}
+        near_ids, shifted_ids = ([*dict.fromkeys(some.episodes.tolist())] for some in found)
+        refined = depth.refined
+        ids = [*own_rows, *near_ids[: max(_EPISODES, refined)], *shifted_ids[: max(_SHIFTED, refined // 2)]]
+        lanes, stale = self._lanes.load([rows[id_] for id_ in dict.fromkeys(ids)], space, depth.scaling)
+        return Loaded(rows, lanes, stale, Timesteps.of(lanes) if lanes else None)
 
     def _find_windows(self, matches: Matches, space: Space) -> FoundWindows:
         rows = self._episode_rows.load(matches.episodes.tolist())

@@ -17,12 +17,13 @@ from typer.testing import CliRunner
 
 from bridge import without_overlaps
 from bridge.alignment import align, numpy_kernel
+from bridge.search.moments import all_lanes
 from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
 from bridge.search.moments.lane_rows import LaneRows, prepare_rows
 from bridge.search.moments.narrow import narrow
 from bridge.search.moments.overlap import MomentLimits, overlap, suppress
-from bridge.search.moments.refine import Windows, refine
+from bridge.search.moments.refine import Windows, choose, refine
 from embedders import Statistics, WindowPlan
 from wshard import Channel, Episode, EpisodeRef, TrajectoryRetriever, load_wshard, save_wshard
 from wshard.errors import EntryNotFoundError, QueryError, StaleEpisodeError, StepError
@@ -104,8 +105,9 @@ def alike(query, others):
     number, (target, start, stop) = query
     (requested,) = prepare_rows([errands(number)[0][start:stop]], scaling)
     episodes = np.array([episode for episode, *_ in found])
-    hits = refine(
-        requested, Windows(episodes, windows, np.zeros(len(episodes), np.bool_)), stored, MomentLimits(10, 0.3, None)
+    limits = MomentLimits(10, 0.3, None)
+    hits = choose(
+        refine(requested, Windows(episodes, windows, np.zeros(len(episodes), np.bool_)), stored, limits), limits, 0
     )
     best = [max((overlap(np.array([span]), (one.start, one.stop))[0], aim)
                 for aim, *span in others[one.episode][1]) for one in hits]  # fmt: skip
@@ -354,6 +356,7 @@ def test_a_coarse_alignment_finds_what_vectors_rank_last_and_drops_none_of_the_n
 
 @pytest.mark.parametrize("options", [{}, {"where": "length:>=60"}, {"per_episode": 1}, {"exclude_self": True}])
 def test_the_nearest_episodes_are_not_searched_for_where_the_best_windows_show_them(archive, monkeypatch, options):
+    monkeypatch.setattr(all_lanes, "SCANNED", 0)
     monkeypatch.setattr(moment_search, "_EPISODES", 5)
     monkeypatch.setattr(moment_search, "WINDOWS", 40)
     with TrajectoryRetriever(archive) as retriever:
