@@ -37,7 +37,7 @@ _ALL_STEPS: Final = 40
 _SAMPLE: Final = 512  # episodes by which groups are measured
 _TINY: Final = 1e-9
 _EXACT: Final = 16_384  # episodes up to which all are compared with all
-_PIECES: Final = 16  # nearest pieces of a larger archive, whose episodes are compared
+_PIECES: Final = 48  # nearest pieces of a larger archive, whose episodes are compared
 
 
 @dataclass(frozen=True, eq=False)
