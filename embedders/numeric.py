@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from wshard.core.episode.lanes import MAX_GAPS
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = NDArray[np.float64]
 """float64 [timesteps, channels]."""
-
-MAX_GAPS: Final = 0.1
-"""Share of the timesteps of a lane that may lack a finite number in some channel: these are interpolated."""
 
 LARGEST: Final = float(np.finfo(np.float32).max)
 """Largest accepted magnitude: vectors are float32, and sums of squares of such numbers cannot overflow float64."""

@@ -18,9 +18,10 @@ from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vect
 from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
-from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
+from embedders.numeric import bridge_gaps, first_bad
 from wshard.core.channel_names import channel_label
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX
+from wshard.core.episode.lanes import MAX_GAPS
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
 

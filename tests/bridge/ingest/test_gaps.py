@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from embedders.numeric import MAX_GAPS, bridge_gaps, first_bad
+from embedders.numeric import bridge_gaps, first_bad
 from wshard import Channel, TrajectoryRetriever, open_archive
 from wshard import check_archive as check
+from wshard.core.episode.lanes import MAX_GAPS
 from wshard.errors import QueryError
 
 NAN = float("nan")

@@ -264,3 +264,19 @@ def test_a_pickle_is_refused_with_the_line_that_takes_one(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-c", *shlex.split(line)], cwd=tmp_path, check=True)
     with wshard.open_archive(tmp_path / "lab") as archive:
         assert len(archive) == 3
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "frame"])
+def test_a_sparse_column_keeps_no_episode_from_being_compared(lab: wshard.Archive, tmp_path: Path, suffix: str) -> None:
+    frame = _frame()
+    frame["load"] = np.where(np.arange(len(frame)) % 10 == 0, 1.5, np.nan)
+    again = frame[frame.run == "b"].assign(run="again", load=np.nan)
+    again["q0"] += 1e-3
+    frame, path = pd.concat([frame, again], ignore_index=True), tmp_path / f"runs.{suffix}"
+    if suffix != "frame":
+        frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    report = lab.ingest(frame if suffix == "frame" else path, episode="run", time="t", actions=["u0", "u1"])
+    assert (report.new, report.embedded, report.unembedded) == (4, 4, [])
+    hits = lab.search("episode_b", 4)
+    assert [hit.episode_id for hit in hits[:2]] == ["episode_b", "episode_again"]
+    assert (len(hits), hits.answered.left_out) == (4, ())

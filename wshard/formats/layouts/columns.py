@@ -95,6 +95,11 @@ class Flat:
         """Return nothing."""
         return {}
 
+    def count_gaps(self, path: str) -> int:
+        """Return how many rows of a column of numbers have no value."""
+        values = np.asarray(self.column(path)[()])
+        return int(np.count_nonzero(np.isnan(values))) if values.dtype.kind == "f" else 0
+
     def close(self) -> None:
         """Do nothing."""
 

@@ -169,7 +169,7 @@ class EpisodeLayout:
 
     files: the files of a folder, with wildcards. root: the group or member that holds the arrays. arrays: the first
     that fits a path counts; rest: the role of arrays that none fits. stack: {role/name: columns that make one lane};
-    wildcards there stand for columns of numbers that nothing else names.
+    wildcards there stand for columns of numbers that nothing else names, but where is_split for those that stand apart.
     cameras: {role/name: path of an .mp4 file, or with wildcards of an image a timestep}; a "*" in the name makes a
     camera of each text that the first "*" of the path stands for. details: the path of a JSON file whose members are
     metadata, as attributes are; details_row: {member: value} of the object to take from a list. id: of the episodes,
@@ -206,6 +206,7 @@ class EpisodeLayout:
     required: tuple[str, ...] = ()
     ring: RingRule | None = None
     batches: bool = False
+    is_split: bool = False
     refused: str = ""
     advice: str = ""
     file: Place | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -46,8 +47,8 @@ def shipped_text(name: str) -> str:
 
 
 def table_reference(options: TableOptions) -> str:
-    """Return the name of the format of a table with these columns."""
-    return f"{LAYOUT}table?{format_options(options)}"
+    """Return the name of the format of a table with these columns, of which sparse ones make lanes of their own."""
+    return f"{LAYOUT}table?{format_options(replace(options, sparse='apart'))}"
 
 
 def layout_reference(given: str | os.PathLike[str]) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from wshard.formats.layouts.layout import EpisodeLayout
 
-_LISTS: Final = frozenset(("actions", "skip"))
+_LISTS: Final = frozenset(("actions", "skip", "apart"))
 _ROLES: Final = {
     "reward": rules.REWARD, "end": rules.END, "truncated": rules.TRUNCATED, "success": rules.SUCCESS, "task": rules.TASK
 }  # fmt: skip
@@ -30,7 +30,9 @@ class TableOptions:
     episode: says which episode a row belongs to; without it the table is one. by: how it says so, as in EpisodeRule:
     "" by its values, else "ends", "starts" or "restarts". time: when a row was taken, in `unit`
     (s, ms, us, ns; not needed for dates). rate: rows per second. actions: make the lane action/actions, in this order;
-    the other numbers make signal/state, but for those to skip. guessed: "yes" if the columns say so themselves.
+    the other numbers make signal/state, but for those to skip. apart: columns that make a lane each instead. sparse:
+    "apart" if all do that lack too many values; references of older archives say nothing. guessed: "yes" if the columns
+    say so themselves.
     """
 
     episode: str = ""
@@ -45,6 +47,8 @@ class TableOptions:
     truncated: str = ""
     by: str = ""
     skip: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
+    sparse: str = ""
     guessed: str = ""
 
     def __post_init__(self) -> None:
@@ -85,6 +89,7 @@ def describe_options(options: TableOptions) -> str:
     parts += [f"{options.rate:g} Hz" if options.rate else ""]
     parts += [f"actions {', '.join(options.actions)}" if options.actions else ""]
     parts += [f"{name} {value!r}" for name in _ROLES if (value := getattr(options, name))]
+    parts += [f"sparse {', '.join(options.apart)} apart" if options.apart else ""]
     return ", ".join(filter(None, parts))
 
 
@@ -102,10 +107,11 @@ def adapt(layout: EpisodeLayout, options: TableOptions) -> EpisodeLayout:
     of_episodes = options.episode if options.episode not in {rule.pattern for rule in named} else ""
     named += [ArrayRule(name, rules.SKIP) for name in (of_episodes, *options.skip) if name]
     given = {rule.role for rule in named}
+    named += [ArrayRule(name, rules.ACTION if name in options.actions else rules.OBSERVATION) for name in options.apart]
     stack: Mapping[str, tuple[str, ...]] = layout.stack
     if options.actions:
         stack = {
-            "action/actions": options.actions,
+            "action/actions": tuple(name for name in options.actions if name not in options.apart),
             **{lane: one for lane, one in stack.items() if lane[:6] != "action"},
         }
     return replace(
@@ -113,6 +119,7 @@ def adapt(layout: EpisodeLayout, options: TableOptions) -> EpisodeLayout:
         episodes=EpisodeRule(options.by or rules.COLUMN, (options.episode,)) if options.episode else layout.episodes,
         arrays=(*named, *(rule for rule in layout.arrays if rule.role not in given)),
         stack=stack,
+        is_split=bool(options.sparse),
         required=tuple(rule.pattern for rule in named),
         rate=options.rate or layout.rate,
     )

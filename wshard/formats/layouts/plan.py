@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from wshard.core.episode.lanes import MAX_GAPS
 from wshard.errors import ArrayKindError, LayoutError
-from wshard.formats.layouts.columns import path_in
+from wshard.formats.layouts.columns import Flat, path_in
 from wshard.formats.layouts.layout import SKIP, ArrayRule, split_role
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def plan_arrays(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) 
 def _find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) -> dict[str, tuple[str, ...]]:
     """Return the columns that make each lane; raises LayoutError for a lane without any.
 
-    Wildcards stand for columns [rows] of numbers that neither [arrays] nor another lane names.
+    Wildcards stand for columns [rows] of numbers that neither [arrays] nor another lane names; where the layout
+    is split, but for those that stand apart.
     """
     paths, used = file.paths(group), set[str]()
     found: dict[str, tuple[str, ...]] = dict.fromkeys(layout.stack, ())
@@ -62,7 +64,12 @@ def _find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str)
                 names = [
                     path
                     for path in fitting
-                    if not wild or (not layout.names(path) and _is_plain(file, path_in(group, path)))
+                    if not wild
+                    or (
+                        not layout.names(path)
+                        and _is_plain(file, path_in(group, path))
+                        and not (layout.is_split and stands_apart(file, path_in(group, path), lane))
+                    )
                 ]
                 used.update(names)
                 found[lane] += tuple(names)
@@ -72,6 +79,15 @@ def _find_stacks(layout: EpisodeLayout, file: ArrayFile, group: str, where: str)
             f"{where}: layout {layout.name!r}: expected an array {missing[0]!r}, found {', '.join(paths) or 'none'}"
         )
     return {lane: names for lane, names in found.items() if names}
+
+
+def stands_apart(file: ArrayFile, path: str, lane: str) -> bool:
+    """Return True for a column to be a lane of its own, unless someone wrote that it is one of this lane.
+
+    Too many of its rows lack a value for a lane with it to be compared.
+    """
+    has_own_name = path != split_role(lane)[1]
+    return has_own_name and isinstance(file, Flat) and file.count_gaps(path) > MAX_GAPS * file.column(path).shape[0]
 
 
 def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tuple[str, ...]:

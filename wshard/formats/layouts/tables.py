@@ -192,11 +192,16 @@ class ParquetRows(_Table):
         """Close the file."""
         self._file.close()
 
+    def count_gaps(self, path: str) -> int:
+        """Return how many rows of a column are null, by the statistics of the file; 0 if it has none."""
+        with _translate_errors(self._where):
+            return self._file.null_count(path) or 0
+
     def _rows(self, name: str, start: int, stop: int) -> Any:
         return self._file.rows(name, start, stop)
 
     def _has_gaps(self, name: str) -> bool:
-        return self._file.has_nulls(name)
+        return self._file.null_count(name) != 0
 
 
 class ArrowColumns(_Table):
@@ -214,11 +219,22 @@ class ArrowColumns(_Table):
         """Return what the line above the names of the columns states."""
         return {} if group else self._stated
 
-    def _rows(self, name: str, start: int, stop: int) -> Any:
+    def count_gaps(self, path: str) -> int:
+        """Return how many rows of a column are null or NaN."""
+        compute = import_library("pyarrow.compute", "parquet")
+        with _translate_errors(self._where):
+            column, is_float = self._checked(path), str(self._types[path]) in ("float", "double")
+            return int(column.null_count + ((compute.sum(compute.is_nan(column)).as_py() or 0) if is_float else 0))
+
+    def _checked(self, name: str) -> Any:
+        column = self._table.column(name)
         if name not in self._is_checked:  # offsets in a file that is mapped may point anywhere
-            self._table.column(name).validate(full=not str(self._types[name]).startswith(_FIXED))
+            column.validate(full=not str(self._types[name]).startswith(_FIXED))
             self._is_checked.add(name)
-        rows = self._table.column(name).slice(start, stop - start).combine_chunks()
+        return column
+
+    def _rows(self, name: str, start: int, stop: int) -> Any:
+        rows = self._checked(name).slice(start, stop - start).combine_chunks()
         return rows.dictionary_decode() if hasattr(rows, "dictionary_decode") else rows
 
     def _has_gaps(self, name: str) -> bool:

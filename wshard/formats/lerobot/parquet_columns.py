@@ -131,11 +131,12 @@ class ParquetColumns:
             values: list[str | None] = column.slice(start - self._footer.starts[first], stop - start).to_pylist()
         return values
 
-    def has_nulls(self, name: str) -> bool:
-        """Return False if the statistics of the file say that every row of a column has a value."""
+    def null_count(self, name: str) -> int | None:
+        """Return how many rows of a column have no value, None if the statistics of the file do not say."""
         metadata, leaf = self._footer.metadata, self._leaves[name][0]
         found = [metadata.row_group(group).column(leaf).statistics for group in range(metadata.num_row_groups)]
-        return any(one is None or not one.has_null_count or one.null_count for one in found)
+        counts = [one.null_count if one is not None and one.has_null_count else None for one in found]
+        return None if None in counts else sum(filter(None, counts))
 
     def rows(self, name: str, start: int, stop: int) -> Any:
         """Return rows [start, stop) of a column as an Arrow array; those of the last row groups stay in memory."""

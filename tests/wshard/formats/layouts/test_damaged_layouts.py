@@ -193,7 +193,7 @@ def test_columns_that_no_lane_can_hold_leave_the_others_readable(tmp_path: Path,
     write(pa.table({"x": numbers, **odd}), tmp_path / "a.table")
     path = (tmp_path / "a.table").rename(tmp_path / ("a.parquet" if write is pa.parquet.write_table else "a.arrow"))
     episode = read(path, TABLE)
-    assert np.array_equal(episode.lane("signal/state"), [[1.1], [np.nan], [3.3]], equal_nan=True)
+    assert np.array_equal(episode.lane("signal/x"), [1.1, np.nan, 3.3], equal_nan=True)
     assert {*episode.metadata["left_out"]} == {*odd}
 
 

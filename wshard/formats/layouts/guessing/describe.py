@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from wshard.core.episode.lanes import MAX_GAPS
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.guessing.clock import OPEN
 from wshard.formats.layouts.layout import VERSION, EpisodeRule
@@ -85,7 +86,8 @@ def _array(one: ArrayGuess, *, is_stacked: bool) -> Iterator[str]:
     if keys:
         value = f"{{ {', '.join([f'is = {value}', *keys])} }}"
     units = " (one of s, ms, us, ns)" if one.is_open else ""
-    stacked = "; a column of a lane of [stack]" if is_stacked else ""
+    apart = f"; more than {MAX_GAPS:.0%} of its rows lack a value: a lane of its own" if one.is_apart else ""
+    stacked = "; a column of a lane of [stack]" if is_stacked else apart
     kind = f"{one.dtype} {list(one.shape)}: " if one.dtype else ""
     note = _comment(f"{kind}{one.why}{units}{stacked}")
     yield f"{_quoted(one.path)} = {value}  {note}"

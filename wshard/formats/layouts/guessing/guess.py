@@ -24,6 +24,7 @@ from wshard.formats.layouts.guessing.readings import EpisodeReading
 from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
 from wshard.formats.layouts.guessing.survey import OTHER, TEXT, container_of, labels_of, read_facts
 from wshard.formats.layouts.layout import ARRAY_SUFFIXES, ArrayRule, EpisodeLayout, EpisodeRule, split_role
+from wshard.formats.layouts.plan import stands_apart
 from wshard.formats.table import how_to_describe, is_pickle
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from wshard.formats.layouts.guessing.readings import EpisodeGuess
     from wshard.formats.layouts.guessing.survey import ArrayFacts
 
-STATE, ACTIONS = "observation/state", "action/actions"
-"""The lanes that the columns of a table make."""
+_LANES: Final = {"observation/state": rules.OBSERVATION, "action/actions": rules.ACTION}
+"""The lanes that the columns of a table make, and their roles."""
 
 _FEW_GROUPS: Final = 256  # so that all arrays of the file can be listed
 
@@ -142,7 +143,11 @@ def _guess(container: ArrayFile, kind: str, file: Place) -> LayoutGuess:
     described = tuple(ArrayRule(one.path, *split_role(one.role), unit=one.unit, extra=one.extra) for one in guesses)
     layout = EpisodeLayout(file.stem, kind, episodes=rule, arrays=described, rate=rate)
     if kind in ("table", "json") and rule.by not in (rules.GROUP, rules.ROW):
-        layout = replace(layout, stack=_stacks(arrays, guesses))
+        lanes = _lanes_of_columns(arrays, guesses)
+        apart = {path for path, lane in lanes.items() if stands_apart(container, path, lane)}
+        guesses = [replace(one, is_apart=one.path in apart) for one in guesses]
+        stack = {lane: tuple(path for path in lanes if lanes[path] == lane and path not in apart) for lane in _LANES}
+        layout = replace(layout, stack={lane: paths for lane, paths in stack.items() if paths})
     return LayoutGuess(str(file), layout, _checked(episodes, layout, container, file), tuple(guesses), tuple(unread))
 
 
@@ -184,15 +189,12 @@ def _labels(arrays: Sequence[ArrayFacts], container: ArrayFile) -> Mapping[str, 
     return {path: values for path, values in found if values is not None}
 
 
-def _stacks(arrays: Sequence[ArrayFacts], guesses: Sequence[ArrayGuess]) -> dict[str, tuple[str, ...]]:
-    """Return the lanes that columns of numbers make: the actions, and all others that are observations."""
-    lanes: dict[str, list[str]] = {}
+def _lanes_of_columns(arrays: Sequence[ArrayFacts], guesses: Sequence[ArrayGuess]) -> dict[str, str]:
+    """Return the lane that each column of numbers is for: that of actions, or of all others that are observations."""
+    lanes = {role: lane for lane, role in _LANES.items()}
     numeric = {one.path for one in arrays if len(one.shape) == 1 and one.kind not in (TEXT, "images", "other")}
-    for guess in guesses:
-        lane = {rules.OBSERVATION: STATE, rules.ACTION: ACTIONS}.get(guess.role)
-        if lane and guess.path in numeric and not guess.extra:
-            lanes.setdefault(lane, []).append(guess.path)
-    return {lane: tuple(paths) for lane, paths in lanes.items()}
+    fitting = [one for one in guesses if one.path in numeric and not one.extra]
+    return {one.path: lanes[one.role] for one in fitting if one.role in lanes}
 
 
 def _checked(episodes: EpisodeGuess, layout: EpisodeLayout, container: ArrayFile, file: Place) -> EpisodeGuess:

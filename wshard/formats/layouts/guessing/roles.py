@@ -41,7 +41,7 @@ class ArrayGuess:
     """What an array is taken for.
 
     role: as in a description, "observation" or "final/obs". why: in words. extra: as in ArrayRule. Of times, unit is
-    OPEN where nothing tells it.
+    OPEN where nothing tells it. is_apart: a column that is not stacked with others, as stands_apart says.
     """
 
     path: str
@@ -51,6 +51,7 @@ class ArrayGuess:
     why: str
     unit: str = ""
     extra: int = 0
+    is_apart: bool = False
 
     @property
     def is_open(self) -> bool:

@@ -56,11 +56,15 @@ def _options(guess: LayoutGuess) -> TableOptions:
     named: dict[str, Any] = {one.role: one.path for one in guess.arrays if one.role in _SINGLE}
     units = [one.unit for one in guess.arrays if one.role == rules.TIME]
     spared = {*named.values(), *rule.arrays}
+    columns = {path for paths in layout.stack.values() for path in paths} | {
+        one.path for one in guess.arrays if one.is_apart
+    }
     return TableOptions(
         episode=rule.arrays[0] if rule.arrays else "",
         by=rule.by if rule.by not in (rules.FILE, rules.COLUMN) else "",
         unit="".join(unit for unit in units if unit != "s"),
-        actions=next((paths for lane, paths in layout.stack.items() if lane.startswith(rules.ACTION)), ()),
+        actions=tuple(one.path for one in guess.arrays if one.role == rules.ACTION and one.path in columns),
+        apart=tuple(one.path for one in guess.arrays if one.is_apart),
         skip=tuple(one.path for one in guess.arrays if one.role == rules.SKIP and one.path not in spared),
         guessed="yes",
         **named,
