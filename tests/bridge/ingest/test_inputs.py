@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from command_line import app
@@ -60,7 +61,9 @@ def lab(tmp_path: Path) -> Iterator[wshard.Archive]:
         yield archive
 
 
-@pytest.mark.parametrize("make", [lambda frame: frame, pa.Table.from_pandas], ids=["pandas", "pyarrow"])
+@pytest.mark.parametrize(
+    "make", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "pyarrow"]
+)
 def test_tables_in_memory_are_recorded_once(lab: wshard.Archive, make: Any) -> None:
     frame = _frame()
     report = lab.ingest(make(frame), episode="run", time="t", actions=["u1", "u0"])
