@@ -87,11 +87,11 @@ def group_episodes(catalog: Catalog, choice: LaneChoice) -> tuple[Groups, dict[i
 def _add(groups: Groups, counts: dict[Lanes, int], of: tuple[Layout, Lanes], bare: Bare) -> None:
     """Add the episodes of a layout to the groups of the lanes that they have numbers of."""
     layout, lanes = of
-    ids_by_lanes: dict[Lanes, tuple[int, ...]] = {}
+    ids_by_lanes: dict[Lanes, list[int]] = {}
     for id_, names in bare.items():
         remaining = tuple(lane for lane in lanes if lane.name not in names)
         if remaining and remaining != lanes:
-            ids_by_lanes[remaining] = (*ids_by_lanes.get(remaining, ()), id_)
+            ids_by_lanes.setdefault(remaining, []).append(id_)
     apart = tuple(id_ for ids in ids_by_lanes.values() for id_ in ids)
     if len(apart) < layout.episodes:
         group = groups.get(lanes, LaneGroup())
@@ -99,7 +99,7 @@ def _add(groups: Groups, counts: dict[Lanes, int], of: tuple[Layout, Lanes], bar
         counts[lanes] = counts.get(lanes, 0) + layout.episodes - len(apart)
     for remaining, ids in ids_by_lanes.items():
         group = groups.get(remaining, LaneGroup())
-        groups[remaining] = replace(group, parts=(*group.parts, (layout.id, ids)))
+        groups[remaining] = replace(group, parts=(*group.parts, (layout.id, tuple(ids))))
         counts[remaining] = counts.get(remaining, 0) + len(ids)
 
 
