@@ -6,6 +6,7 @@ from typing import Final
 
 VERBS: Final = {
     "Archive": {
+        "wshard.cli.demo": "demo",
         "bridge.cli.ingest": "ingest watch",
         "catalog.cli.ls": "ls",
         "bridge.cli.show": "show plot",
@@ -44,6 +45,7 @@ GROUPS: Final = {
 }
 
 EXAMPLES: Final = {
+    "demo": "demo episodes",
     "ingest": "ingest ~/lerobot/pusht recordings --archive lab",
     "watch": "watch recordings --archive lab",
     "ls": "ls --where 'env:reach-v3 reward:0.8.. -tag:bad' --sort -reward",

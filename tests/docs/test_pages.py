@@ -3,131 +3,40 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
-import shlex
 import tomllib
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 import yaml
-from bridge_episodes import command
 from command_line import app
+from pasted_pages import is_same, run_page, write_outputs
 from paths import ROOT
 
-from catalog.testing.contract import make_record
-from embedders import WindowPlan
-from wshard import Catalog, Channel, Episode, Thresholds, TrajectoryIngestor, errors, open_archive, save_wshard
+from wshard import Thresholds, errors
 from wshard.core.quality.checks import CHECKS
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+MANUAL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PASTED = [page for page in MANUAL if "```sh\nwshard demo" in page.read_text()]
 
 
-def blocks(name: str) -> list[tuple[str, str]]:
-    return BLOCK.findall((ROOT / name).read_text())
-
-
-def run_commands(text: str, folder: Path) -> None:
-    for line in text.splitlines():
-        prompt, program, *arguments = shlex.split(line)
-        assert (prompt, program) == ("$", "wshard"), f"expected a line that starts with '$ wshard', found {line!r}"
-        done = command(*arguments, folder=folder)
-        assert done.exit_code == 0, f"{line}: {done.output}"
-        assert done.stdout.strip()
-
-
-def test_the_readme_tour_runs_in_order(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    ran = []
-    for kind, text in blocks("README.md"):
-        if kind == "python":
-            exec(compile(text, "README.md", "exec"), names)  # noqa: S102  (it is our own README)
-        elif kind == "console":
-            run_commands(text, tmp_path)
-        ran.append(kind)
-    assert ran.count("python") >= 3
-    assert ran.count("console") >= 1
-    printed = capsys.readouterr().out.splitlines()
-    hits = [line for line in printed if re.match(r"-?\d\.\d{3} episode-", line)]
-    assert len(hits) == 3
-    assert hits[0].startswith("1.000 episode-11")
-    assert "line-v0" in printed[-2] or "circle-v0" in printed[-2]
-
-
-def test_the_examples_about_the_catalog_run_in_order(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    with open_archive(place, create=True) as lab:
-        lab.catalog.episodes.register(
-            [make_record(number, env_id=("line-v0", "reach-v3")[number % 2]) for number in range(20)]
-        )
-    names: dict[str, object] = {}
-    examples = [text for kind, text in blocks("docs/catalog.md") if kind == "python"]
-    for text in examples:
-        here = text.replace('"my-archive"', repr(str(place)))
-        exec(compile(here, "catalog.md", "exec"), names)  # noqa: S102  (it is our own page)
-    assert len(examples) >= 4
-    assert "['split', 'query']" in capsys.readouterr().out
-
-
-def test_an_episode_is_recorded_and_clips_of_a_collection_are_read_as_the_page_says(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    *_, record, kinds, train = [text for kind, text in blocks("docs/episodes.md") if kind == "python"]
-    names: dict[str, Any] = {"np": np, "Channel": Channel, "Episode": Episode, "save_wshard": save_wshard}
-    exec(compile(kinds, "episodes.md", "exec"), names)  # noqa: S102  (it is our own page)
-    robot = [(np.full(3, step), np.full(2, -step), 0.5, step == 39) for step in range(40)]
-    exec(compile(record, "episodes.md", "exec"), {"robot": robot})  # noqa: S102  (it is our own page)
-    with TrajectoryIngestor("my-archive") as ingestor:
-        ingestor.ingest(["a.wshard"])
-    with Catalog.open("my-archive/catalog.db") as catalog:
-        catalog.collections.save_snapshot("parts/train", 'success:true meta.robot.name:arm-3 "red cube"')
-    names = {}
-    exec(compile(train, "episodes.md", "exec"), names)  # noqa: S102  (it is our own page)
-    clips = names["clips"]
-    assert len(clips) == 4
-    assert clips[1]["state"].tolist() == [[step] * 3 for step in range(8, 24)]
-    assert clips[3]["action/ctrl"].shape == (16, 2)
-    assert [at for _, at in names["Clips"]("my-archive", "parts/train", 16, 10).clips] == [0, 10, 20, 24]
-    assert [at for _, at in names["Clips"]("my-archive", "parts/train", 40).clips] == [0]
-    assert not len(names["Clips"]("my-archive", "parts/train", 41))
-
-
-def test_the_picture_of_an_alignment_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize("page", PASTED, ids=lambda page: page.name)
+def test_a_page_runs_pasted_into_an_empty_folder(page, tmp_path, monkeypatch):
+    """From top to bottom, with nothing prepared, and prints what it shows."""
     monkeypatch.setenv("MPLBACKEND", "agg")
-    for number in range(3):
-        walk = np.random.default_rng(number).normal(size=(200, 3)).cumsum(axis=0)
-        observations = {"state": Channel.of("state", walk)}
-        save_wshard(Episode(f"walk-{number}", "walk", 200, observations=observations), f"{number}.wshard")
-    with TrajectoryIngestor("my-archive") as ingestor:
-        ingestor.ingest(["0.wshard", "1.wshard", "2.wshard"], windows=WindowPlan.read("multi"))
-    (tmp_path / "0.wshard").rename("demo.wshard")
-    (example,) = [text for kind, text in blocks("docs/search.md") if kind == "python"]
-    exec(compile(example, "search.md", "exec"), {})  # noqa: S102  (it is our own page)
-    assert (tmp_path / "overlay.png").stat().st_size > 10_000
+    _, outputs = run_page(page, tmp_path)
+    if os.environ.get("WSHARD_PAGES") == "write":
+        write_outputs(page, outputs)
+    for shown, real in outputs:
+        assert is_same(shown, real), f"expected what the page shows:\n{shown}\nfound:\n{real}"
 
 
-def test_the_examples_about_checks_and_curation_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for number in range(12):
-        walk = np.random.default_rng(number).normal(size=(60 + number, 3)).cumsum(axis=0)
-        observations = {"state": Channel.of("state", walk)}
-        save_wshard(Episode(f"walk-{number}", "reach-v3", 60 + number, observations=observations), f"{number}.wshard")
-    with TrajectoryIngestor("my-archive") as ingestor:
-        assert not ingestor.ingest(["."]).failed
-    for page in ("archive", "curation", "quality"):
-        *_, example = [text for kind, text in blocks(f"docs/{page}.md") if kind == "python"]
-        names: dict[str, Any] = {}
-        exec(compile(example, f"{page}.md", "exec"), names)  # noqa: S102  (it is our own page)
-        if page == "curation":
-            assert names["copies"] == []
-            assert {*names["outliers"]} <= {f"walk-{number}" for number in range(12)}
-    assert "()" in capsys.readouterr().out, "nothing was wrong, so nothing was repaired"
+def test_an_output_is_the_same_but_for_decimals():
+    assert is_same("a  0.5\nb\n", "a 0.25 \nb\n")
+    assert is_same("1 hit, ...\nlast\n", "1 hit, 3 ms\nlast\n")
+    assert not is_same("a 5\n", "a 6\n")
 
 
 def test_every_make_target_in_the_docs_exists():
@@ -193,7 +102,7 @@ def test_every_verb_is_in_the_docs():
 
 
 def test_the_docs_name_only_verbs_that_exist():
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in MANUAL:
         for verb in re.findall(r"`wshard ([a-z-]+)", page.read_text()):
             assert verb in verbs(), f"{page.name}: wshard {verb}"
 
@@ -222,7 +131,7 @@ def test_the_tree_of_errors_is_drawn_from_the_classes():
     assert f"```text\n{drawn(errors.WShardError)}\n```" in (ROOT / "docs" / "errors.md").read_text()
 
 
-@pytest.mark.parametrize("page", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", MANUAL, ids=lambda p: p.name)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target

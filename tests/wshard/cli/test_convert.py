@@ -1,4 +1,4 @@
-"""The verbs export and doctor: texts and exit codes."""
+"""The verbs demo, export and doctor: texts and exit codes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 
 from wshard import Episode, load, load_wshard, save_wshard
 from wshard.cli.convert import export
+from wshard.cli.demo import demo
 from wshard.cli.doctor import _PACKAGE_OF_MODULE, OPTIONAL, REQUIRED, doctor
 from wshard.testing import assert_same_episode, make_episode
 
 app = typer.Typer()
-for verb in (export, doctor):
+for verb in (demo, export, doctor):
     app.command()(verb)
 
 
@@ -134,3 +135,10 @@ def test_doctor_fails_where_something_required_is_missing(monkeypatch):
     assert "lz4              MISSING (required)" in out
     assert "torch            not installed (optional)" in out
     assert err == "error: missing: lz4: pip install lz4\n"
+
+
+def test_sample_episodes_need_a_new_folder(tmp_path):
+    assert run("demo", tmp_path / "new")[0] == 0
+    assert len(list((tmp_path / "new").glob("*.wshard"))) == 41
+    code, _, err = run("demo", tmp_path / "new")
+    assert (code, err) == (1, f"error: expected a new folder, found {tmp_path / 'new'}: name another one\n")
