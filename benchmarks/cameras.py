@@ -1,7 +1,7 @@
 """Measure encoded camera lanes against the libraries that decode them, in one run on one machine.
 
-Run `python benchmarks/cameras.py` to print Markdown; `--write docs/performance.md` replaces the section "## Cameras" of
-that page. Every row reads four consecutive frames at a random place of an open episode; both sides give equal frames.
+Run `python benchmarks/cameras.py` to print Markdown; `--write benchmarks/JOURNAL.md` replaces its section "## Cameras".
+Every row reads four consecutive frames at a random place of an open episode; both sides give equal frames.
 The library decodes in one thread, bare PyAV in several.
 """
 

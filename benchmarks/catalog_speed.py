@@ -1,4 +1,4 @@
-"""How fast the catalog answers: python benchmarks/catalog_speed.py [--rows 1000000] [--write docs/performance.md].
+"""How fast the catalog answers: python benchmarks/catalog_speed.py [--rows 1000000] [--write benchmarks/JOURNAL.md].
 
 Loads episodes as ingest registers them (metadata, two lanes with statistics), tags and scores some, asks
 SQLite and PostgreSQL the same questions, and prints the medians side by side. PostgreSQL is one that is started for it

@@ -1,6 +1,6 @@
 """Measure the file format against its goals and against other formats, in one run on one machine.
 
-Run `python benchmarks/format.py` to print Markdown; `--write docs/performance.md` replaces the section "## Format" of
+Run `python benchmarks/format.py` to print Markdown; `--write benchmarks/JOURNAL.md` replaces the section "## Format" of
 that page. Files lie in memory where the system offers that (--folder), and on disk for reading whole ones (--disk);
 they are warm. Median and best are wall time; processor time is of all threads.
 """

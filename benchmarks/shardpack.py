@@ -1,6 +1,6 @@
 """Measure ShardPack: random records against a read of the same bytes with their checksum, and size against tar.
 
-Run `python benchmarks/shardpack.py` to print Markdown; `--write docs/performance.md` replaces the section
+Run `python benchmarks/shardpack.py` to print Markdown; `--write benchmarks/JOURNAL.md` replaces the section
 "## ShardPack" of that page. Files are warm. A time is that of one record: the median over passes of random records.
 """
 

@@ -1,6 +1,6 @@
 """Measure random training clips: episode files beside h5py, pylance with simplejpeg and PyAV, in one run.
 
-Run `python benchmarks/training.py` to print Markdown; `--write docs/performance.md` replaces the section "## Training
+Run `python benchmarks/training.py` to print Markdown; `--write benchmarks/JOURNAL.md` replaces the section "## Training
 clips". Clips are 4 steps of frames 64 x 64 x 3, action, proprio and reward, in random order, 64 to a batch. CPU seconds
 are those of all processes; all rows are measured in turns, and the median of the rounds counts. The other libraries
 are used in their fastest form: contiguous HDF5, open files, seeks, and no frame converted that is not in a clip.

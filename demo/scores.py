@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(lab: Archive, say: Callable[[str], None]) -> None:
-    """Print the table of the README."""
+    """Print the table of the demo."""
     say("\n== How good is it? Leave one out over the MetaWorld episodes: do the most similar others share the task?")
     arms = lab.where("meta.goal_seed:*")
     episodes = [ref.load(["state", "ctrl"]) for ref in arms]

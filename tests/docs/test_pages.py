@@ -1,4 +1,4 @@
-"""The docs are true: the README's tour runs, and every verb and error is described."""
+"""The docs are true: pages run as they are, and every verb and error is described."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wshard.core.quality.checks import CHECKS
 
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 MANUAL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PASTED = [page for page in MANUAL if "```sh\nwshard demo" in page.read_text()]
+PASTED = [page for page in MANUAL if "\nwshard demo" in page.read_text()]
 
 
 @pytest.mark.parametrize("page", PASTED, ids=lambda page: page.name)
@@ -137,9 +137,10 @@ def test_links_between_pages_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-def test_the_readme_lists_every_room():
-    """The rows of its table are the sub-packages of the four packages."""
-    rows = re.findall(r"^\| `(\w+(?:/\w+)+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+def test_every_room_is_listed():
+    """The rows of the table are the sub-packages of the four packages."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(rf"^\| `((?:{'|'.join(PACKAGES)})(?:/\w+)+)` \|", page, re.MULTILINE)
     rooms = [path.parent for package in PACKAGES for path in (ROOT / package).glob("*/__init__.py")]
     for storey in ("core", "training"):
         rooms += [path.parent for path in (ROOT / "wshard" / storey).glob("*/__init__.py")]
