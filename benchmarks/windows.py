@@ -2,8 +2,9 @@
 
 Run `python benchmarks/windows.py` to print Markdown; `--write benchmarks/JOURNAL.md` replaces its section
 "## Windows of LeRobot folders". A window has 2 frames of each camera and 16 actions, in random order, 32
-to a batch. Both sides give equal frames; they are measured in turns, and CPU seconds are those of all threads. lerobot's own loader is measured in
-the environment that `make peers` creates, if it is there, on the same files and windows.
+to a batch. Both sides give equal frames; they are measured in turns, and CPU seconds are those of all threads.
+lerobot's own loader is measured in the environment that `make peers` creates, if it is there, on the same files and
+windows.
 """
 
 from __future__ import annotations
