@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from bridge.web.guard import MAX_BODY
+from bridge.web.guard import body_limit
 from catalog.database.abandon import CANCELLATION, Cancellation
 from wshard.core.messages import finite, shown, without_passwords
 from wshard.errors import (
@@ -91,12 +91,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ApiCall:
-    """A request as passed to an answer function: the archive, the account, and the values of the parameters."""
+    """A request as passed to an answer function: archive, account, values of the parameters, and an uploaded file."""
 
     archive: ServedArchive
     account: Account
     values: Mapping[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
+    content: bytes = b""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -118,7 +119,8 @@ class ApiCall:
 class Endpoint:
     """One route: values in its path are parameters, too. changes: only editors may call it.
 
-    body: it takes its parameters as a JSON object. media: the type of its answers, where they are no JSON.
+    body: it takes its parameters as a JSON object. takes_file: its body is a file. media: the type of its answers,
+    where they are no JSON.
     """
 
     method: str
@@ -128,6 +130,7 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = ()
     changes: bool = False
     body: bool = False
+    takes_file: bool = False
     media: str = "application/json"
 
     def route(self, archive: ServedArchive) -> Route:
@@ -138,7 +141,8 @@ class Endpoint:
                 account = request.state.account
                 if self.changes and account.role != "editor":
                     raise RequestError("expected an account that may change the archive: this one is read-only", 403)
-                call = ApiCall(archive, account, await self._read(request), request.headers)
+                content = await receive_body(request) if self.takes_file else b""
+                call = ApiCall(archive, account, await self._read(request), request.headers, content)
                 answer = partial(self.answer, call)
                 result = await (run_sync(answer) if self.changes else _read_for(request, answer))
             except (WShardError, OSError) as error:
@@ -180,12 +184,12 @@ async def _leave(request: Request, cancellation: Cancellation) -> None:
 
 async def receive_body(request: Request) -> bytes:
     """Return the body of a request; RequestError for one that is too large or too slow."""
-    data = bytearray()
+    data, most = bytearray(), body_limit(request)
     with anyio.move_on_after(_BODY_S) as limit:
         async for piece in request.stream():
             data += piece
-            if len(data) > MAX_BODY:
-                raise RequestError(f"expected a body of at most {MAX_BODY} bytes", 413)
+            if len(data) > most:
+                raise RequestError(f"expected a body of at most {most} bytes", 413)
     if limit.cancelled_caught:
         raise RequestError(f"expected the body within {_BODY_S:g} seconds", 408)
     return bytes(data)

@@ -31,6 +31,8 @@ _HEADERS: Final = {
 _SAFE: Final = ("GET", "HEAD")
 _OPEN: Final = ("/static/", "/login")
 MAX_BODY: Final = 1 << 20
+UPLOADS: Final = "/api/queries"
+_MAX_UPLOAD: Final = 64 << 20
 """Maximum size of a request body in bytes."""
 
 
@@ -91,8 +93,9 @@ class Guard:
             return 421, "this server does not answer for that host"
         if is_cross_site and not (request.method == "GET" and headers.get("sec-fetch-mode") == "navigate"):
             return 403, "requests from other sites are refused"
-        if int(_digits(headers.get("content-length"))) > MAX_BODY:
-            return 413, f"expected at most {MAX_BODY} bytes"
+        most = body_limit(request)
+        if int(_digits(headers.get("content-length"))) > most:
+            return 413, f"expected at most {most} bytes"
         if request.method not in _SAFE and not self._is_own_origin(headers):
             return 403, "requests from other origins are refused"
         return None
@@ -136,6 +139,11 @@ class Guard:
         if key is not None:
             set_cookie(answer, self._rules, key)
         return answer
+
+
+def body_limit(request: Request) -> int:
+    """Return how many bytes the body of a request may have: uploaded queries are files."""
+    return _MAX_UPLOAD if request.url.path == UPLOADS else MAX_BODY
 
 
 def set_cookie(answer: Response, rules: Rules, key: str) -> None:

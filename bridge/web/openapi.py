@@ -73,6 +73,8 @@ def _describe(endpoint: Endpoint) -> dict[str, Any]:
             "required": [one.name for one in inner if one.required],
         }
         described["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+    if endpoint.takes_file:
+        described["requestBody"] = {"content": {"application/octet-stream": {}}}
     if endpoint.changes:
         described["description"] = "Needs an account that may change the archive; from a browser also X-CSRF-Token."
     return described

@@ -11,6 +11,7 @@ from bridge.archive import open_archive
 from bridge.results import make_ref
 from bridge.web.jobs import Jobs
 from bridge.web.undo import Undos
+from bridge.web.uploads import Uploads
 from wshard.errors import WShardError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ServedArchive:
         self.archive: Archive = open_archive(index or place, archive=place)
         self.jobs = Jobs()
         self.undos = Undos()
+        self.uploads = Uploads()
         self.exporting = threading.Lock()  # whose name is free is decided for one export at a time
         self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
         self.searching = threading.Lock()  # searches are CPU-bound: in parallel they would only slow each other down
@@ -93,4 +95,5 @@ class ServedArchive:
         if self._warming is not None:
             self._warming.join()
         self.jobs.close()
+        self.uploads.close()
         self.archive.close()

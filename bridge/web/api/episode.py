@@ -17,12 +17,14 @@ from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.names import parse_uid_span
 from bridge.present.episodes import present_details
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from embedders.space import Space
 from wshard.errors import QueryError, RequestError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bridge.results import EpisodeRef
+    from catalog.catalog import Catalog
     from wshard.core.episode.protocol import EpisodeReader
 
 UID: Final = Parameter("uid", "uid of an episode", required=True)
@@ -40,7 +42,21 @@ def show_episode(call: ApiCall) -> dict[str, Any]:
     (details,) = present_details(catalog, [row])
     layout = next(one for one in catalog.query.layouts(f"id:{row.id}") if one.id == row.layout_id)
     kinds = {lane.name: _kind(lane.dtype, lane.shape) for lane in layout.lanes}
-    return {**details, "lane_kinds": kinds, "rate": _rate(details["stored_lanes"])}
+    return {
+        **details,
+        "lane_kinds": kinds,
+        "rate": _rate(details["stored_lanes"]),
+        "searched_by": _searched_by(catalog, row.id),
+    }
+
+
+def _searched_by(catalog: Catalog, row_id: int) -> list[str]:
+    """Return the lanes by which searches compare an episode, those of the Space with most channels first."""
+    embedded = {one.space for one in catalog.query.facts([row_id], parts={"embedded"})[row_id].embedded}
+    rows = [row for row in catalog.vectors.spaces("active") if row.fingerprint in embedded]
+    spaces = [space for space in (Space.from_json(row.definition) for row in rows) if not space.of_text]
+    spaces.sort(key=lambda space: -space.channels)
+    return [*dict.fromkeys(lane.name for space in spaces for lane in space.lanes)]
 
 
 def _kind(dtype: str, shape: Sequence[int]) -> str:
@@ -73,8 +89,8 @@ def show_series(call: ApiCall) -> dict[str, Any]:
         raise RequestError(f"expected at most {_MOST_NUMBERS} numbers: ask for fewer points or episodes", 413)
     items = []
     for uid, start, stop in spans:
-        ref = call.archive.episode(uid)
-        span = (start, stop if stop is not None else ref.span[1])
+        ref = call.archive.uploads.find(uid) or call.archive.episode(uid)
+        span = (start, stop if stop is not None else ref.metadata["length"])
         try:
             content = _read_lanes(ref, span, call)
         except (WShardError, OSError) as error:

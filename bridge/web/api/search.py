@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from bridge.names import EpisodeNames
+from bridge.names import EpisodeNames, parse_uid_span
 from bridge.present.hits import present_hits
+from bridge.results import resolve_span
 from bridge.search.query.options import MomentOptions, SearchOptions, options_of
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from bridge.web.guard import UPLOADS
 from embedders.space import Space
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
     from bridge.hits import Hits
+    from bridge.results import EpisodeRef
     from bridge.search.query.options import CommonOptions, Option
 
 
@@ -38,15 +42,42 @@ def _find(call: ApiCall, kind: type[CommonOptions]) -> Hits:
         embedders = {Space.from_json(row.definition).embedder for row in archive.catalog.vectors.spaces()}
         if call["embedder"] not in embedders:
             raise QueryError(f"embedder: expected one of the archive's, {', '.join(sorted(embedders))}")
-    read = EpisodeNames(archive.catalog).of_uid
-    query = None if call["query"] is None else read(call["query"])
+    query = None if call["query"] is None else _read_query(call, call["query"])
     options = {one.name: call[one.served_as or one.name] for one in options_of(kind) if one.offered}
-    options |= {name: [read(text) for text in options[name]] for name in ("like", "unlike")}
+    options |= {name: [_read_query(call, text) for text in options[name]] for name in ("like", "unlike")}
     find = archive.search if kind is SearchOptions else archive.moments
     with call.archive.searching:
         return find(
             query, embedder=call["embedder"], lanes=call["lane"] or None, where=call["where"] or None, **options
         )
+
+
+def _read_query(call: ApiCall, text: str) -> EpisodeRef:
+    """Return the episode, the uploaded query, or timesteps of one that a text names."""
+    uid, start, stop = parse_uid_span(text)
+    uploaded = call.archive.uploads.find(uid)
+    if uploaded is None:
+        return EpisodeNames(call.archive.catalog).of_uid(text)
+    if (start, stop) == (0, None):
+        return uploaded
+    return replace(uploaded, span=resolve_span(start, stop, uploaded.episode_id, uploaded.metadata["length"]))
+
+
+def upload_query(call: ApiCall) -> dict[str, Any]:
+    """Keep a file as a query for searches."""
+    return _present_upload(call.archive.uploads.add(call.archive.catalog, call["name"], call.content))
+
+
+def show_query(call: ApiCall) -> dict[str, Any]:
+    """Return what is known of an uploaded query."""
+    uploaded = call.archive.uploads.find(call["uid"])
+    if uploaded is None:
+        raise QueryError("expected the uid of an uploaded query")
+    return _present_upload(uploaded)
+
+
+def _present_upload(ref: EpisodeRef) -> dict[str, Any]:
+    return {"uid": ref.uid, "episode_id": ref.episode_id, **ref.metadata}
 
 
 def _make_parameter(option: Option) -> Parameter:
@@ -74,6 +105,21 @@ def _make_parameters(kind: type[CommonOptions]) -> tuple[Parameter, ...]:
 
 
 ENDPOINTS: Final = (
+    Endpoint(
+        "POST",
+        UPLOADS,
+        "Keeps a file as a query: .wshard, .npz, .npy or .csv. It stays outside of the archive",
+        upload_query,
+        (Parameter("name", "name of the file", required=True),),
+        takes_file=True,
+    ),
+    Endpoint(
+        "GET",
+        f"{UPLOADS}/{{uid}}",
+        "Length and lanes of an uploaded query",
+        show_query,
+        (Parameter("uid", "uid of the uploaded query", required=True),),
+    ),
     Endpoint(
         "GET",
         "/api/search",

@@ -52,6 +52,9 @@ class EpisodePage {
     this.lanes = h("div", { class: "lanes" });
     this.cameraPlace = h("div", { class: "cameras" });
     this.spanText = h("span", { class: "span" });
+    const lanes = about.searched_by;
+    this.find = h("button", { class: "primary", disabled: !lanes.length, onclick: () => this.findSimilar() });
+    this.compares = h("span", { class: "soft" }, lanes.length ? `compares ${lanes.join(", ")}` : "not embedded: it cannot be compared");
     this.similar = new SimilarMoments(uid, about);
   }
 
@@ -147,9 +150,9 @@ class EpisodePage {
     for (const plot of this.plots) plot.showSpan(span);
     fill(this.spanText, span
       ? [`span ${span[0]}:${span[1]} `,
-        h("button", { onclick: () => this.findSimilar() }, "Find similar ", h("kbd", {}, "f")),
         h("button", { class: "quiet", onclick: () => this.choose(null) }, "Clear")]
       : h("span", { class: "soft" }, "drag over a plot, or press [ and ], to choose a span"));
+    fill(this.find, span ? "Find this moment " : "Find similar ", h("kbd", {}, "f"));
     if (write) writeState({ span: span ? `${span[0]}:${span[1]}` : null });
   }
 
@@ -163,6 +166,7 @@ class EpisodePage {
   }
 
   findSimilar() {
+    if (this.find.disabled) return;
     writeState({ similar: "1" });
     this.showSimilar();
     this.similar.element.scrollIntoView({ block: "nearest" });
@@ -175,7 +179,7 @@ class EpisodePage {
   }
 
   transport() {
-    this.playButton = h("button", { class: "primary play", "aria-label": "Play", onclick: () => this.toggle() }, "▶");
+    this.playButton = h("button", { class: "play", "aria-label": "Play", onclick: () => this.toggle() }, "▶");
     this.slider = h("input", {
       type: "range", min: 0, max: this.about.length - 1, step: 1, value: 0, "aria-label": "Timestep",
       oninput: () => { this.clock.seek(Number(this.slider?.value)); this.rememberTime(); },
@@ -186,7 +190,8 @@ class EpisodePage {
     return h("div", { class: "transport", role: "group", "aria-label": "Player" }, this.playButton,
       h("button", { "aria-label": "Back one timestep", onclick: () => this.stepBy(-1) }, "‹"),
       h("button", { "aria-label": "Forward one timestep", onclick: () => this.stepBy(1) }, "›"),
-      this.slider, this.time, this.speed, this.spanText);
+      this.slider, this.time, this.speed,
+      h("div", { class: "asks" }, this.find, this.compares, this.spanText));
   }
 
   toggle() {

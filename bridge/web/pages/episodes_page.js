@@ -10,6 +10,7 @@ import { askExport } from "./components/exports.js";
 import { Facets } from "./components/facets.js";
 import { FilterBox } from "./components/filter_box.js";
 import { makeShell, onArchiveChange } from "./components/shell.js";
+import { similarLink } from "./components/query_starts.js";
 import { EpisodeTable } from "./components/table.js";
 import { Thumbnails } from "./components/thumbnails.js";
 
@@ -164,6 +165,7 @@ class EpisodesPage {
         name: "episode_id", title: "Episode", width: "minmax(156px, 2fr)", sort: "episode_id",
         cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.name || row.uid),
       },
+      { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, row.episode_id) },
       ...this.drawnColumns.map((name) => column(name)),
     ];
   }
@@ -172,6 +174,12 @@ class EpisodesPage {
   linkTo(row, index) {
     const state = readState();
     return address(episodePath(row.uid), { q: state.get("q"), sort: state.get("sort"), at: index });
+  }
+
+  /** Find episodes similar to what a key or a button is about: the first is the query, others are further examples. */
+  findSimilar() {
+    const [query, ...like] = this.targets();
+    if (query) location.assign(address("/search", { query, like }));
   }
 
   /** @param {Row} row @param {number} index */
@@ -221,6 +229,7 @@ class EpisodesPage {
       h("button", { class: "change", onclick: () => (count ? run(target()) : void all(what, run)) }, label);
     fill(this.actions,
       h("span", {}, count ? `${plural(count, "episode")} selected:` : "All matching:"),
+      count > 0 && h("button", { class: "primary", onclick: () => this.findSimilar() }, "Find similar"),
       count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets() })) }, "Compare"),
       act("Tag", "Tag all", askTag), act("Review", "Review all", askReview), act("Note", "Note about all", askNote),
       act("Collect", "Save all as a collection", askCollection),
@@ -254,6 +263,7 @@ class EpisodesPage {
       const row = this.table.currentRow();
       if (row) location.assign(this.linkTo(row, this.table.current));
     });
+    onKey("f", "find episodes similar to it, or to those selected", () => this.findSimilar());
     onKey("/", "to the filter", () => this.box.input.focus());
     onChangeKey("r", "review", () => this.withTargets((uids) => askReview({ episodes: uids })));
     onChangeKey("t", "tag", () => this.withTargets((uids) => void askTag({ episodes: uids })));

@@ -1,9 +1,11 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
-import { address, episodePath, get, isAborted, post } from "./base/api.js";
+import { address, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
 import { fill, h, say } from "./base/dom.js";
+import { plural } from "./base/format.js";
 import { askText } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { FilterBox } from "./components/filter_box.js";
+import { QueryStarts } from "./components/query_starts.js";
 import { SearchOptionsForm } from "./components/search_options.js";
 import { makeShell } from "./components/shell.js";
 import { findHits, HitList, toggleMark } from "./components/similar.js";
@@ -24,6 +26,10 @@ class SearchPage {
     this.onePer = h("input", { type: "checkbox", onchange: () => { writeState({ all: this.onePer.checked ? null : "1" }); void this.search(); } });
     this.more = new SearchOptionsForm(() => void this.search());
     this.probe = h("div", { class: "probe", "aria-live": "polite" });
+    this.starts = new QueryStarts({
+      onQuery: (uid) => { writeState({ query: uid }, { push: true }); void this.search(); },
+      onWords: () => this.text.focus(),
+    });
     this.hits = new HitList({ marks: () => this.marks(), onMark: (span, right) => this.mark(span, right) });
   }
 
@@ -32,7 +38,7 @@ class SearchPage {
       h("div", { class: "search" }, this.text, this.box.element,
         h("label", {}, this.onePer, "one per episode"), h("label", {}, "diversity", this.diversity)),
       h("details", { class: "more" }, h("summary", {}, "More options"), this.more.element),
-      this.examples, this.probe, this.hits.element);
+      this.examples, this.probe, this.starts.element, this.hits.element);
     void get("/api/fields").then((found) => this.box.setFields(found.items), () => {});
     window.addEventListener("popstate", () => void this.search());
     void this.more.load().then(() => this.search(), (error) => say(String(error), { error: true }));
@@ -62,15 +68,14 @@ class SearchPage {
     this.more.show();
     this.drawExamples(query, like, unlike);
     fill(this.probe);
-    if (state.has("probe") && (like.length || query)) return this.learn();
+    const isEmpty = !query && !like.length && !this.text.value;
+    this.starts.element.hidden = !isEmpty;
+    this.hits.element.hidden = isEmpty;
+    if (state.has("probe") && uidsOf([query ?? "", ...like]).length) return this.learn();
     this.control.abort();
     this.control = new AbortController();
     const { signal } = this.control;
-    if (!query && !like.length && !this.text.value) {
-      fill(this.hits.count, "Type words, or mark episodes and moments as examples: + on a hit, or “Find similar” on an episode.");
-      fill(this.hits.grid);
-      return;
-    }
+    if (isEmpty) return this.starts.offer();
     const options = { like, unlike, where: this.box.input.value.trim(), text: this.text.value, onePer: this.onePer.checked, others: true, diversity: Number(this.diversity.value), top: 24, more: this.more };
     this.hits.wait();
     try {
@@ -78,18 +83,19 @@ class SearchPage {
       this.box.report(null);
       await this.hits.show(found, query || like[0] || null, signal);
     } catch (error) {
-      if (isAborted(error)) return;
+      if (isAborted(error)) return undefined;
       fill(this.hits.count);
       this.box.report(error);
       say(error instanceof Error ? error.message : String(error), { error: true });
     }
+    return undefined;
   }
 
   /** Few-shot: a linear probe over the stored vectors, from what is marked as right and as wrong. */
   async learn() {
     const { like, unlike } = this.marks();
     const query = readState().get("query");
-    const right = uidsOf(query ? [query, ...like] : like);
+    const right = uidsOf([query ?? "", ...like]);
     const asked = { right, wrong: uidsOf(unlike).filter((uid) => !right.includes(uid)), where: this.box.input.value.trim() };
     this.control.abort();
     this.control = new AbortController();
@@ -130,8 +136,10 @@ class SearchPage {
   drawExamples(query, like, unlike) {
     const chip = (/** @type {string} */ name, /** @type {string} */ kind) => {
       const [uid, span] = name.split("@");
-      const label = h("a", { href: address(episodePath(uid), { span }) }, uid.slice(0, 8), span ? ` ${span}` : "");
-      void get(`/api/episodes/${encodeURIComponent(uid)}`).then((found) => fill(label, found.episode_id, span ? ` ${span}` : ""), () => {});
+      const uploaded = isUpload(uid);
+      const label = uploaded ? h("span", {}, "a file") : h("a", { href: address(episodePath(uid), { span }) }, uid.slice(0, 8), span ? ` ${span}` : "");
+      void get(`/api/${uploaded ? "queries" : "episodes"}/${encodeURIComponent(uid)}`).then((found) =>
+        fill(label, found.episode_id, span ? ` ${span}` : "", uploaded && ` (${plural(found.length, "timestep")})`), () => {});
       const off = () => {
         if (kind === "query") writeState({ query: null }, { push: true });
         else return this.mark(name, kind === "like");
@@ -141,11 +149,11 @@ class SearchPage {
         h("button", { class: "off", "aria-label": "Remove this example", onclick: off }, "✕"));
     };
     fill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
-      (like.length > 0 || query) && !readState().has("probe") && h("button", { onclick: () => { writeState({ probe: "1" }, { push: true }); void this.search(); } }, "Learn from these"));
+      uidsOf([query ?? "", ...like]).length > 0 && !readState().has("probe") && h("button", { onclick: () => { writeState({ probe: "1" }, { push: true }); void this.search(); } }, "Learn from these"));
   }
 }
 
-/** The episodes of examples, without their spans. @param {string[]} names */
+/** The episodes of examples, without their spans, and without uploaded queries. @param {string[]} names */
 function uidsOf(names) {
-  return [...new Set(names.map((name) => name.split("@")[0]))];
+  return [...new Set(names.map((name) => name.split("@")[0]))].filter((uid) => uid && !isUpload(uid));
 }

@@ -14,7 +14,7 @@ PAGES = {
     "/?q=length:x": ".problem mark",
     "/episodes/{0}?span=20:60&similar=1": ".hit canvas",
     "/episodes/nothing": ".problem",
-    "/search": ".hit-list .count",
+    "/search": ".offered .spark",
     "/search?query={0}&contributions=1": ".hit .lanes",
     "/search?like={0}&like={1}&unlike={2}&probe=1": ".probe .example",
     "/compare": ".empty",
@@ -31,6 +31,7 @@ EMPTY = {
     **dict.fromkeys(("/", "/collections"), ".empty"),
     **dict.fromkeys(("/map", "/review"), "p.count"),
     "/machine": "main section p",
+    "/search": ".offered li",
 }
 KEYS, BUTTONS = "keys", "buttons"
 DIALOGS = [
@@ -118,7 +119,7 @@ def test_people_sign_in_by_their_token_and_readers_are_offered_no_changes(browse
             page.keyboard.press(key)
         page.get_by_role("button", name="Compare").wait_for()
         offered = page.locator(".tools button, .bar-actions button").filter(visible=True)
-        assert offered.all_inner_texts() == ["Columns", "Compare", "Clear"]
+        assert offered.all_inner_texts() == ["Columns", "Find similar", "Compare", "Clear"]
         for count, key in enumerate(("5", "t", "r", "n", "c", "u"), 1):
             page.keyboard.press(key)
             page.get_by_text("this one is read-only").nth(min(count, 3) - 1).wait_for()  # three messages are shown

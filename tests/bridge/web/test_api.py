@@ -235,6 +235,38 @@ def test_the_document_names_every_route_and_parameter(app, client):
         assert all(one.about for one in endpoint.parameters)
 
 
+def test_uploaded_queries_find_what_their_arrays_find(app, client, home):
+    recorded = (home / "episodes" / "05.wshard").read_bytes()
+    with open_wshard(BytesIO(recorded)) as file:
+        state = file["state"][:]
+    named, bare, text, headed = BytesIO(), BytesIO(), BytesIO(), BytesIO()
+    np.savez(named, state=state, other=state[:3])
+    np.save(bare, state)
+    np.savetxt(text, state, delimiter=";")
+    clock = np.arange(len(state))[:, None]
+    head = "t," + ",".join(f"signal/state[{number}]" for number in range(3))
+    np.savetxt(headed, np.hstack([clock, state]), delimiter=",", header=head, comments="")
+    files = {"a.npz": named.getvalue(), "a.npy": bare.getvalue(), "a.csv": text.getvalue(), "b.csv": headed.getvalue()}
+    expected = [hit.uid for hit in app.archive.archive.search(state, 4)]
+    for name, content in (files | {"a.wshard": recorded}).items():
+        made = client.post("/api/queries", params={"name": name}, content=content).json()
+        assert (made["length"], made["lanes"], made["episode_id"]) == (len(state), ["signal/state"], name)
+        found = get(client, "/api/search", query=made["uid"], top=4)
+        assert [hit["uid"] for hit in found["items"]] == expected, name
+        moments = get(client, "/api/moments", query=f"{made['uid']}@10:60", top=1)["items"]
+        assert (moments[0]["episode_id"], moments[0]["span"]) == ("arm-05", [10, 60])
+        (series,) = get(client, "/api/series", of=made["uid"], lanes=1)["items"]
+        assert np.allclose(np.transpose(series["lanes"][0]["values"]), state, atol=1e-4)
+        assert get(client, f"/api/queries/{made['uid']}") == made
+        assert client.get(f"/api/episodes/{made['uid']}").status_code == 404, "it is no episode of the archive"
+    refused = {"a.csv": b"1,2\n3\n", "b.csv": b"x\xff", "c.csv": b"1\n2\n", "a.txt": b"1"}
+    for name, content in (refused | {"a.npz": b"PK", "a.wshard": recorded[:99]}).items():
+        assert client.post("/api/queries", params={"name": name}, content=content).status_code == 400, name
+    for _ in range(40):
+        assert client.post("/api/queries", params={"name": "a.npy"}, content=files["a.npy"]).status_code == 200
+    assert client.get("/api/search", params={"query": made["uid"]}).status_code == 404, "only the last ones stay"
+
+
 def test_hits_are_those_of_the_commands(client, home):
     rows = {row["episode_id"]: row for row in get(client, "/api/episodes")["items"]}
     uid, other = rows["arm-01"]["uid"], rows["arm-02"]["uid"]

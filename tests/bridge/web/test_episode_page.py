@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import numpy as np
-from web_app import PICTURES
+from web_app import PICTURES, find_violations
 
 from wshard import open_wshard
 
@@ -176,8 +176,8 @@ def test_a_dragged_span_finds_similar_moments_with_their_alignment(page, app):
 
 def test_words_and_examples_search_together(page, app):
     page.goto(f"{app.url}/search")
-    page.get_by_text("Type words, or mark").wait_for()
-    page.get_by_label("Words").fill("wipe")
+    page.get_by_role("button", name="Type words").click()
+    page.keyboard.type("wipe")
     page.keyboard.press("Enter")
     page.locator(".hit").nth(5).wait_for()
     page.locator(".hit").first.get_by_role("button", name="More like this").click()
@@ -190,6 +190,55 @@ def test_words_and_examples_search_together(page, app):
     page.get_by_label("Filter", exact=True).fill("length:x")
     page.locator(".problem mark").wait_for()
     page.get_by_label("Filter", exact=True).fill("")
+
+
+def test_a_search_begins_with_an_episode_a_file_or_a_drawing(page, app):
+    page.goto(app.url)
+    page.locator(".grid .row", has_text="arm-03").get_by_role("link", name="Find similar").click()
+    page.locator(".hit .score").first.wait_for()
+    page.locator(".notes", has_text="Compared by signal/state").wait_for()
+    page.get_by_role("link", name="Search", exact=True).click()
+    page.get_by_label("Name of an episode").fill("arm-1")
+    page.locator(".offered a").nth(2).wait_for(state="detached")
+    page.locator(".offered a", has_text="arm-11").click()
+    page.locator(".example", has_text="like arm-11").wait_for()
+    page.goto(f"{app.url}/search")
+    upload = page.get_by_label("File of a query")
+    upload.set_input_files({"name": "wrong.csv", "mimeType": "text/csv", "buffer": b"1,2\n3,4\n"})
+    page.get_by_role("alert").get_by_text("fits none of the searchable Spaces").wait_for()
+    path = Path(app.archive.catalog.query.select("episode:arm-04").rows[0].path)
+    upload.set_input_files({"name": "other.wshard", "mimeType": "", "buffer": path.read_bytes()})
+    page.locator(".hit header a").first.wait_for()
+    assert page.locator(".hit header a").first.inner_text() == "arm-04", "nobody ingested the file, but its copy"
+    page.locator(".example", has_text="like other.wshard (92 timesteps)").wait_for()
+    assert page.get_by_role("button", name="Learn from these").count() == 0, "its vectors are not in the archive"
+
+
+def test_a_movement_is_drawn_by_mouse_or_by_keys(page, app):
+    page.goto(f"{app.url}/search")
+    page.get_by_text("Draw one").click()
+    page.locator(".pad output", has_text="in the gray episodes").wait_for()
+    assert page.get_by_role("button", name="Find movements").is_disabled()
+    page.get_by_label("Channel", exact=True).select_option("2")
+    canvas = page.locator(".pad canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + 8, box["y"] + box["height"] - 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 8, box["y"] + 10, steps=5)
+    page.mouse.up()
+    assert find_violations(page, ".pad") == []
+    page.get_by_role("button", name="Clear this channel").click()
+    assert page.get_by_role("button", name="Find movements").is_disabled()
+    canvas.focus()
+    for key in ("ArrowLeft",) * 40 + ("ArrowDown",) * 9 + ("ArrowRight",) * 40 + ("ArrowUp",) * 9:
+        page.keyboard.press(key)
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.type("70")
+    page.get_by_role("button", name="Find movements").focus()
+    page.keyboard.press("Enter")
+    page.locator(".hit .score").first.wait_for()
+    page.locator(".example", has_text="drawing.csv (70 timesteps)").wait_for()
 
 
 def test_notes_tags_and_keys_on_the_page(page, app):

@@ -67,13 +67,26 @@ export function remove(path) {
  * @param {AbortSignal} [signal]
  */
 function change(method, path, body, signal) {
-  const csrf = document.querySelector("meta[name=csrf]")?.getAttribute("content") || "";
   return ask(path, {
     method,
     signal,
-    headers: { "Content-Type": "application/json", "X-CSRF-Token": csrf },
+    headers: { "Content-Type": "application/json", "X-CSRF-Token": token() },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
+}
+
+function token() {
+  return document.querySelector("meta[name=csrf]")?.getAttribute("content") || "";
+}
+
+/**
+ * Send a file as it is.
+ * @param {string} path
+ * @param {File} file
+ * @returns {Promise<Json>}
+ */
+export function upload(path, file) {
+  return ask(address(path, { name: file.name }), { method: "POST", headers: { "X-CSRF-Token": token() }, body: file });
 }
 
 /**
@@ -103,6 +116,11 @@ async function ask(url, options) {
  */
 export function isAborted(error) {
   return error instanceof DOMException && error.name === "AbortError";
+}
+
+/** Whether a query was uploaded or drawn: it is no episode of the archive. @param {string} uid */
+export function isUpload(uid) {
+  return uid.startsWith("upload-");
 }
 
 /** @param {string} uid */

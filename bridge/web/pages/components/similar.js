@@ -51,7 +51,7 @@ export class HitList {
       h("button", { class: "change", onclick: () => void askCollection({ episodes: [...new Set(this.passing().map((hit) => hit.uid))] }) }, "Collect these"));
     this.element = h("div", { class: "hit-list" },
       h("div", { class: "status" }, this.count, this.tools),
-      this.notes, this.grid);
+      this.grid, this.notes);
   }
 
   /** Whether a hit is shown: with the slider at its left end all are, also those with scores below 0. @param {Json} hit */
@@ -86,8 +86,9 @@ export class HitList {
     const left = /** @type {Json[]} */ (found.not_compared || []);
     const among = left.length ? ` among the ${plural(found.compared, "episode")} compared` : "";
     this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"}${among} · ${Math.round(found.milliseconds)} ms`;
-    fill(this.notes, found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
-      left.map((one) => h("p", {}, `${one.episodes} that pass the filter not compared: they ${one.reason}: ${one.remedy}`)),
+    const compared = [...new Set(this.hits.flatMap((hit) => hit.compared_by || []))];
+    fill(this.notes, compared.length > 0 && h("p", {}, `Compared by ${compared.join(", ")}.`), found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
+      left.map((one) => h("p", {}, `Not compared: ${plural(one.episodes, "episode")} that pass the filter ${one.reason}: ${one.remedy}`)),
       found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
       found.missing > 0 && h("p", {}, `${found.missing} skipped: their files are missing or have changed`));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
