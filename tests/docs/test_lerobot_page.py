@@ -26,9 +26,9 @@ def test_the_first_hour_goes_as_the_page_says(dataset_fixtures, tmp_path, monkey
     for kind, text in BLOCK.findall(PAGE.read_text()):
         if kind == "python":
             exec(compile(text, str(PAGE), "exec"), names)  # noqa: S102  (it is our own page)
-        elif kind == "console":
+        elif "pip install" not in text:
             for line in text.splitlines():
-                program, *arguments = shlex.split(line.removeprefix("$ "))
+                program, *arguments = shlex.split(line)
                 assert program == "wshard"
                 done = command(*arguments, folder=tmp_path)
                 assert done.exit_code == 0, f"{line}: {done.stdout}{done.stderr}"
