@@ -1,5 +1,5 @@
 // One episode: cameras and plots on one clock, what is known and said of it, and moments like a span of it.
-import { address, episodePath, get } from "./base/api.js";
+import { episodePath, get } from "./base/api.js";
 import { fill, h, say } from "./base/dom.js";
 import { listEvents } from "./base/events.js";
 import { clock as clockText, plural, shown } from "./base/format.js";
@@ -8,7 +8,8 @@ import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askCollection, askNote, askReview, askTag, rate } from "./components/annotations.js";
 import { Camera, VideoCamera } from "./components/cameras.js";
 import { drawFacts } from "./components/episode_facts.js";
-import { LanePlot } from "./components/lane_plots.js";
+import { keepAxis, LanePlot, readAxis } from "./components/lane_plots.js";
+import { ListPlace } from "./components/list_place.js";
 import { makeShell, onArchiveChange, setTitle } from "./components/shell.js";
 import { SimilarMoments } from "./components/similar.js";
 import { marksOf } from "./model/findings.js";
@@ -56,16 +57,17 @@ class EpisodePage {
     this.find = h("button", { class: "primary", disabled: !lanes.length, onclick: () => this.findSimilar() });
     this.compares = h("span", { class: "soft" }, lanes.length ? `compares ${lanes.join(", ")}` : "not embedded: it cannot be compared");
     this.similar = new SimilarMoments(uid, about);
+    this.place = new ListPlace(uid, about);
   }
 
   async begin() {
     const { about } = this;
     setTitle(about.episode_id);
-    fill(this.main,
+    fill(this.main, this.place.element,
       h("div", { class: "episode" },
         h("div", { class: "shown" },
           h("div", { class: "title" }, h("h1", {}, about.episode_id || this.uid),
-            h("span", { class: "soft" }, [about.env_id, plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : ""].filter(Boolean).join(" · ")),
+            h("span", { class: "soft" }, [about.env_id, plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : "no rate stated"].filter(Boolean).join(" · ")),
             about.file_is_there === false && h("span", { class: "problem" }, "its file is missing")),
           this.cameraPlace,
           this.transport(), this.lanes, this.similar.element),
@@ -75,6 +77,7 @@ class EpisodePage {
     this.bindKeys();
     afterChange(() => void this.reload());
     onArchiveChange(() => void this.reload());
+    void this.place.load().catch(() => {}); // without it the page shows the episode all the same
     await Promise.all([this.loadLanes(), this.loadCameras()]);
     this.restore();
     window.addEventListener("popstate", () => this.restore());
@@ -115,7 +118,7 @@ class EpisodePage {
       },
     };
     this.plots = grouped(item.lanes.filter((/** @type {Json} */ one) => !this.isFlat(one)), item.residuals)
-      .map((group) => new LanePlot(group, marks, { length: this.about.length, rate: this.about.rate, events: item.events }, listeners));
+      .map((group) => new LanePlot(group, marks, { length: this.about.length, rate: this.about.rate, events: item.events, rates: this.about.stored_lanes }, listeners));
     const flat = item.lanes.filter((/** @type {Json} */ one) => this.isFlat(one));
     fill(this.lanes, listEvents(item.events, listeners.onSeek), this.plots.map((plot) => plot.element),
       flat.length > 0 && h("p", { class: "soft" }, `Without change: ${flat.map((/** @type {Json} */ one) => `${one.lane} = ${shown(one.values[0]?.[0])}`).join(", ")}`));
@@ -190,8 +193,17 @@ class EpisodePage {
     return h("div", { class: "transport", role: "group", "aria-label": "Player" }, this.playButton,
       h("button", { "aria-label": "Back one timestep", onclick: () => this.stepBy(-1) }, "‹"),
       h("button", { "aria-label": "Forward one timestep", onclick: () => this.stepBy(1) }, "›"),
-      this.slider, this.time, this.speed,
+      this.slider, this.time, this.speed, this.about.rate && this.axisChoice(),
       h("div", { class: "asks" }, this.find, this.compares, this.spanText));
+  }
+
+  /** Whether the plots' axis is of timesteps or of seconds: remembered for other episodes. */
+  axisChoice() {
+    const choice = h("select", {
+      "aria-label": "Axis of time",
+      onchange: () => { keepAxis(choice.value); this.plots.forEach((plot) => plot.rebuild()); },
+    }, ["steps", "seconds"].map((name) => h("option", { value: name, selected: name === readAxis() }, name)));
+    return choice;
   }
 
   toggle() {
@@ -247,25 +259,10 @@ class EpisodePage {
     onChangeKey("t", "tag", () => void askTag(target));
     onChangeKey("n", "note", () => void askNote(target));
     onChangeKey("c", "save as a collection", () => void askCollection(target));
-    onKey("j", "next episode of the list", () => void this.neighbour(1));
-    onKey("k", "previous episode of the list", () => void this.neighbour(-1));
+    onKey("j", "next episode of the list", () => this.place.go(1));
+    onKey("k", "previous episode of the list", () => this.place.go(-1));
     for (const value of [1, 2, 3, 4, 5]) {
       onChangeKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value));
     }
-  }
-
-  /** Go to the next or previous episode of the list that one came from. @param {number} by */
-  async neighbour(by) {
-    const state = readState();
-    const list = { where: state.get("q") || "", sort: state.get("sort") || "episode_id" };
-    let at = Number(state.get("at"));
-    if (!state.has("at")) {
-      const found = await get("/api/episodes", { sort: "episode_id", where: `episode:<${JSON.stringify(this.about.episode_id)}`, limit: 1 });
-      at = found.total;
-    }
-    if (at + by < 0) return;
-    const found = await get("/api/episodes", { ...list, skip: at + by, limit: 1, columns: ["uid"], count: false });
-    if (found.items.length === 0) say("there is no further episode");
-    else location.assign(address(episodePath(found.items[0].uid), { q: list.where, sort: state.get("sort"), at: at + by }));
   }
 }

@@ -68,6 +68,29 @@ def test_cameras_and_plots_follow_one_clock(page, app):
     assert camera.evaluate("canvas => [canvas.width, canvas.height]") == [64, 48]
 
 
+def test_cameras_are_enlarged_axes_are_in_seconds_and_every_value_can_be_read(page, app):
+    open_episode(page, app, "arm-00", "?t=2")
+    canvas = page.locator(".camera canvas[data-step='40']")
+    canvas.wait_for()
+    tall = canvas.bounding_box()["height"]
+    page.get_by_role("button", name="Enlarge camera cam").press("Enter")
+    assert canvas.bounding_box()["height"] > 1.5 * tall
+    canvas.click()
+    assert canvas.bounding_box()["height"] == tall
+    with open_wshard(app.archive.catalog.query.select("episode:arm-00").rows[0].path) as file:
+        expected = file["state"][40]
+    lane = page.get_by_role("region", name="signal/state")
+    values = lane.locator(".chip .value").all_inner_texts()
+    assert np.allclose([float(text) for text in values], expected, rtol=1e-3)
+    lane.get_by_text("20 Hz").wait_for()
+    before = lane.locator("canvas").screenshot()
+    page.get_by_label("Axis of time").select_option("seconds")
+    assert lane.locator("canvas").screenshot() != before
+    open_episode(page, app, "arm-01")
+    assert page.get_by_label("Axis of time").input_value() == "seconds"
+    page.evaluate("localStorage.removeItem('wshard-axis')")
+
+
 def test_a_camera_without_pictures_says_so_and_is_left_alone(page, app):
     requested = []
     missing = {"status": 404, "json": {"message": "expected the video, found no file"}}
@@ -254,9 +277,19 @@ def test_notes_tags_and_keys_on_the_page(page, app):
     page.get_by_label("Tag (with").fill("seen")
     page.keyboard.press("Enter")
     page.locator(".tag", has_text="seen").wait_for()
+    place = page.get_by_role("navigation", name="Place in the list")
+    place.get_by_text("1 of 4").wait_for()
     page.keyboard.press("j")
     page.wait_for_url(re.compile(uid_of(app, "arm-03")))
     assert "at=1" in page.url
+    place.get_by_role("link", name="Next").click()
+    place.get_by_text("3 of 4").wait_for()
+    place.get_by_role("link", name="Previous").click()
+    page.wait_for_url(re.compile(uid_of(app, "arm-03")))
+    place.get_by_role("link", name="env:lift").click()
+    page.locator(".status .count", has_text="4 episodes").wait_for()
+    open_episode(page, app, "arm-03")
+    place.get_by_text("5 of 13").wait_for()  # opened by its address: its place in the list of all
     assert app.archive.catalog.query.count("tag:seen score.rating:5 note:*") == 1
 
 

@@ -7,6 +7,24 @@ const MOST = 160;
 const AT_ONCE = 6;
 const TRIES = 3; // of a camera whose pictures are missing
 
+/**
+ * A camera with its name; a click, or its button, enlarges it.
+ * @param {HTMLElement} picture
+ * @param {string} name
+ * @param {HTMLElement} [problem]
+ */
+function framed(picture, name, problem) {
+  const turn = () => {
+    const large = element.classList.toggle("large");
+    button.setAttribute("aria-pressed", String(large));
+    if (large) element.scrollIntoView({ block: "nearest" });
+  };
+  const button = h("button", { class: "quiet", "aria-pressed": "false", "aria-label": `Enlarge camera ${name}`, onclick: turn }, "⤢");
+  picture.addEventListener("click", turn);
+  const element = h("figure", { class: "camera" }, picture, h("figcaption", {}, name, " ", button), problem);
+  return element;
+}
+
 /** A lane of encoded video, which the browser decodes. */
 export class VideoCamera {
   /**
@@ -25,7 +43,7 @@ export class VideoCamera {
     this.player.addEventListener("error", onFailure);
     const named = video.lane.split("/").map(encodeURIComponent).join("/");
     this.player.src = `/api/episodes/${encodeURIComponent(uid)}/videos/${named}`;
-    this.element = h("figure", { class: "camera" }, this.player, h("figcaption", {}, name));
+    this.element = framed(this.player, name);
   }
 
   /** @param {number} step @param {boolean} playing @param {number} [speed] */
@@ -68,7 +86,7 @@ export class Camera {
     const name = options.title || lane.split("/").slice(1).join("/") || lane;
     this.canvas = h("canvas", { role: "img", "aria-label": `Camera ${name}` });
     this.problem = h("p", { class: "problem" });
-    this.element = h("figure", { class: "camera" }, this.canvas, h("figcaption", {}, name), this.problem);
+    this.element = framed(this.canvas, name, this.problem);
   }
 
   /** @param {number} step @param {boolean} playing */

@@ -4,6 +4,7 @@ import "uplot/dist/uPlot.min.css";
 import { channelColour } from "../base/colours.js";
 import { fill, h, themed } from "../base/dom.js";
 import { drawEvents } from "../base/events.js";
+import { number, shown } from "../base/format.js";
 import { channelLabel, errorOf, nearest, onSteps } from "../model/series.js";
 import { spreadOf } from "./sparkline.js";
 
@@ -12,13 +13,25 @@ import { spreadOf } from "./sparkline.js";
 /** @typedef {{ onHover: (step: number) => void, onSeek: (step: number) => void, onSpan: (start: number, stop: number, plot: LanePlot) => void }} Listeners */
 
 const SHOWN = 8;
-const HEIGHT = 150;
+const HEIGHT = 164;
+const STEPS = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
+const SECONDS = [...STEPS.map((one) => one / 1000).filter((one) => one < 10), 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 36_000];
+
+/** How people want the axis of time: "steps" or "seconds". */
+export function readAxis() {
+  return localStorage.getItem("wshard-axis") || "steps";
+}
+
+/** @param {string} axis */
+export function keepAxis(axis) {
+  localStorage.setItem("wshard-axis", axis);
+}
 
 export class LanePlot {
   /**
    * @param {Group} group
    * @param {Mark[]} marks
-   * @param {{ length: number, rate: number | null, events: import("../base/events.js").Event[] }} episode
+   * @param {{ length: number, rate: number | null, events: import("../base/events.js").Event[], rates: Record<string, { rate: number | null }> }} episode rate: of its clock; rates: by lane
    * @param {Listeners} listeners
    */
   constructor(group, marks, episode, listeners) {
@@ -39,9 +52,12 @@ export class LanePlot {
     this.chips = h("div", { class: "chips", role: "group", "aria-label": `Channels of ${group.truth.lane}` });
     this.place = h("div", { class: "plot", role: "img", "aria-label": `Plot of ${group.truth.lane}` });
     this.head = h("div", { class: "playhead", "aria-hidden": "true" });
-    this.value = h("output", { class: "values" });
+    /** @type {HTMLElement[]} where the value of each channel stands */
+    this.values = group.truth.values.map(() => h("span", { class: "value" }));
+    const rate = episode.rates[group.truth.lane]?.rate;
+    const about = [group.truth.unit, rate && `${shown(rate)} Hz`].filter(Boolean).join(" · ");
     this.element = h("section", { class: "lane", "aria-label": group.truth.lane },
-      h("header", {}, h("h2", {}, group.truth.lane), group.truth.unit && h("span", { class: "soft" }, group.truth.unit), this.chips, this.value),
+      h("header", {}, h("h2", {}, group.truth.lane), h("span", { class: "soft" }, about), this.chips),
       this.legend(),
       this.marks.map((mark) => h("p", { class: "mark" }, h("span", { class: "flag" }, mark.check), " ",
         h("button", { class: "link", onclick: () => this.listeners.onSeek(mark.step) }, mark.reason))),
@@ -52,22 +68,25 @@ export class LanePlot {
   /** What is drawn over the lane: how far predictions are from it, and which residuals stand below. */
   legend() {
     const { truth, omens, residuals } = this.group;
-    const shown = [
+    const parts = [
       ...omens.map((omen) => `${omen.lane}: dashed, off by ${Number(errorOf(truth, omen).toPrecision(3))} (root mean square)`),
       ...residuals.map((one) => `${one.lane}: below, filled where positive`),
     ];
-    return shown.length > 0 && h("p", { class: "soft drawn" }, shown.join("; "));
+    return parts.length > 0 && h("p", { class: "soft drawn" }, parts.join("; "));
   }
 
   drawChips() {
     const { truth } = this.group;
-    if (truth.values.length < 2) return;
+    if (truth.values.length < 2) {
+      fill(this.chips, h("span", { class: "chip" }, this.values[0]));
+      return;
+    }
     fill(this.chips,
       truth.values.map((_, index) => {
         const chip = h("button", {
           class: "chip", "aria-pressed": String(this.visible.has(index)), "aria-label": `Channel ${channelLabel(truth, index)}`,
           onclick: () => this.toggle(index),
-        }, channelLabel(truth, index));
+        }, channelLabel(truth, index), this.values[index]);
         chip.style.setProperty("--channel", channelColour(truth.channels[index]));
         return chip;
       }),
@@ -94,14 +113,14 @@ export class LanePlot {
   build() {
     this.plot?.destroy();
     const { truth, omens, uncerts } = this.group;
-    const shown = [...this.visible].filter((index) => truth.values[index]).sort((a, b) => a - b);
+    const visible = [...this.visible].filter((index) => truth.values[index]).sort((a, b) => a - b);
     /** @type {uPlot.Series[]} */
     const series = [{}];
     /** @type {(number | null)[][]} */
     const data = [truth.steps];
     /** @type {uPlot.Band[]} */
     const bands = [];
-    for (const index of shown) {
+    for (const index of visible) {
       const own = series.length;
       const colour = channelColour(truth.channels[index]);
       series.push({ label: channelLabel(truth, index), stroke: colour, width: 1.4, spanGaps: false });
@@ -124,6 +143,8 @@ export class LanePlot {
       }
     }
     const ink = themed("--soft");
+    const { rate } = this.episode;
+    const inSeconds = rate !== null && readAxis() === "seconds";
     const axis = { stroke: ink, grid: { stroke: themed("--line"), width: 1 }, ticks: { stroke: themed("--line") }, font: "11px system-ui" };
     this.plot = new uPlot({
       width: this.place.clientWidth || 600,
@@ -132,7 +153,14 @@ export class LanePlot {
       bands,
       legend: { show: false },
       scales: { x: { time: false, range: [0, Math.max(1, this.episode.length - 1)] } },
-      axes: [{ ...axis, size: 26 }, { ...axis, size: 52 }],
+      axes: [
+        {
+          ...axis, size: 26, label: inSeconds ? "seconds" : "timestep", labelSize: 14, labelFont: axis.font, labelGap: 0,
+          incrs: inSeconds ? SECONDS.map((one) => one * rate) : STEPS,
+          values: (/** @type {uPlot} */ _plot, /** @type {number[]} */ ticks) => ticks.map((tick) => String(inSeconds ? Number((tick / rate).toPrecision(6)) : tick)),
+        },
+        { ...axis, size: 56, ...(truth.unit ? { label: truth.unit, labelSize: 14, labelFont: axis.font, labelGap: 0 } : {}) },
+      ],
       cursor: { y: false, points: { size: 5 }, drag: { x: true, y: false, setScale: false } },
       hooks: {
         setCursor: [(plot) => this.hovered(plot)],
@@ -220,13 +248,11 @@ export class LanePlot {
     this.head.style.transform = `translateX(${this.plot.valToPos(step, "x")}px)`;
     const { truth } = this.group;
     const at = nearest(truth.steps, step);
-    const shown = [...this.visible].sort((a, b) => a - b).slice(0, 4);
-    fill(this.value, shown.map((index) => {
-      const value = truth.values[index]?.[at];
-      const text = h("span", {}, value === null || value === undefined ? "–" : Number(value.toPrecision(4)).toString());
-      text.style.color = channelColour(truth.channels[index]);
-      return text;
-    }));
+    this.values.forEach((place, index) => {
+      const value = truth.values[index][at];
+      const text = value === null || value === undefined ? "–" : number(value);
+      if (place.textContent !== text) place.textContent = text;
+    });
   }
 
   /** @param {[number, number] | null} span */
