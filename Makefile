@@ -8,7 +8,7 @@ FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages wheel pictures flows bench bench-index policy properties rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
+.PHONY: help install demo test docs web pages wheel pictures screens flows bench bench-index policy properties rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
 	long products lint types rooms manual
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
@@ -16,6 +16,7 @@ help:
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make web      build the pages of the browser app from their source    (about 10 seconds)"
 	@echo "make pictures take the pictures of docs/app.md anew, of the demo archive"
+	@echo "make screens  pictures of all pages and dialogs, of three archives, for somebody to look at  (minutes)"
 	@echo "make flows    what users do in the app, done in a browser with the demo archive  (about a minute)"
 	@echo "make wheel    build the wheel, with these pages, into dist/"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
@@ -75,6 +76,11 @@ pages: $(VENV)/.demo
 pictures: $(VENV)/.dev web
 	@echo "== pictures of the app, of the demo archive, into docs/pictures"
 	@PYTHONPATH=$(CURDIR):tests/support $(BIN)/python tests/support/app_pictures.py demo-archive
+
+screens: $(VENV)/.dev web
+	@test -d demo-archive || $(MAKE) -s demo
+	@echo "== all pages and dialogs, of three archives, into .pictures/screens"
+	@PYTHONPATH=$(CURDIR):tests/support $(BIN)/python tests/support/app_screens.py demo-archive
 
 flows: $(VENV)/.dev web
 	@test -d demo-archive || $(MAKE) -s demo

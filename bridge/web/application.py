@@ -21,7 +21,7 @@ from bridge.web.api import (
     episode,
     exports,
     listing,
-    machine,
+    maintenance,
     probe,
     queues,
     scatter,
@@ -52,7 +52,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *queues.ENDPOINTS,
     *probe.ENDPOINTS,
     *scatter.ENDPOINTS,
-    *machine.ENDPOINTS,
+    *maintenance.ENDPOINTS,
 )
 PAGES: Final = {
     "/": "episodes",
@@ -62,7 +62,7 @@ PAGES: Final = {
     "/map": "map",
     "/review": "review",
     "/collections": "collections",
-    "/machine": "machine",
+    "/maintenance": "maintenance",
 }
 _NO_PAGE: Final = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>No such page · wshard</title>'

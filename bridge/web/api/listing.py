@@ -13,10 +13,11 @@ from catalog.query.columns import columns_of
 from catalog.query.listing import list_episodes, list_facets, list_histograms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
+    from catalog.records import EpisodeRow
 
 WHERE: Final = Parameter("where", "filter as text, see docs/catalog.md", default="")
 _SAMPLE: Final = 200  # episodes whose metadata give the names of keys
@@ -73,17 +74,65 @@ def _sample(call: ApiCall) -> tuple[int, Where]:
 
 
 def list_fields(call: ApiCall) -> dict[str, Any]:
-    """Return every field available in filters, with the type of its values and its operators."""
-    catalog = call.archive.catalog
-    items: list[dict[str, Any]] = call.archive.remember("fields", lambda: [*_fields(catalog)])
-    return {"items": items, "total": len(items), "aliases": dict(ALIASES), "families": [*FAMILIES]}
+    """Return every field available in filters, with the type of its values and its operators.
+
+    columns: those of a list in which its episodes differ; example: a filter that some pass.
+    """
+    found: dict[str, Any] = call.archive.remember("fields", lambda: _describe_fields(call.archive.catalog))
+    return found
 
 
-def _fields(catalog: Catalog) -> Iterator[dict[str, Any]]:
+def _describe_fields(catalog: Catalog) -> dict[str, Any]:
+    last = catalog.query.select(order="-id", limit=1).rows
+    spread = Compare("id", "in", tuple(range(1, last[0].id + 1, max(1, last[0].id // _SAMPLE)))) if last else EVERYTHING
+    pages = [catalog.query.select(where, order="id", limit=2 * _SAMPLE).rows for where in (EVERYTHING, spread)]
+    some = [*{row.id: row for rows in pages for row in rows}.values()]
+    items = [*_fields(catalog, some)]
+    about = {"columns": [*_find_columns(catalog, some)], "example": _make_example(some)}
+    return {"items": items, "total": len(items), "aliases": dict(ALIASES), "families": [*FAMILIES], **about}
+
+
+def _find_columns(catalog: Catalog, rows: Sequence[EpisodeRow]) -> Iterator[str]:
+    """Yield the columns in which these episodes differ; of annotations, those that any episode of the archive has."""
+    values: dict[str, list[Any]] = {
+        "env": [row.env_id for row in rows],
+        "meta.task": [row.metadata.get("task") for row in rows],
+        "format": [row.format for row in rows],
+        "root": [row.root for row in rows],
+        "path": [row.path for row in rows],
+        "success": [row.success for row in rows],
+        "reward": [row.total_reward for row in rows],
+    }
+    count = {name: len({str(one) for one in all_of}) for name, all_of in values.items()}
+    if values["meta.task"] == values["env"]:
+        count["meta.task"] = 0
+    if count["path"] == len(rows):  # each has a file of its own, which tells what its name tells
+        count["path"] = 0
+    yield from (name for name, different in count.items() if different > 1)
+    found = catalog.query.facets(("review", "tag"), limit=2)
+    names = {"review": "review", "tag": "tags"}
+    yield from (names[field] for field, facet in found.items() if any(value is not None for value, _ in facet))
+    yield from (name for name in catalog.query.columns() if name == "score.rating")
+
+
+def _make_example(rows: Sequence[EpisodeRow]) -> str:
+    """Return a filter of an environment or a task of the archive, and a length."""
+    if not rows:
+        return ""
+    length = Compare("length", "ge", sorted(row.length for row in rows)[len(rows) // 2])
+    named = [Compare("env_id", "eq", row.env_id) for row in rows if row.env_id]
+    tasks = [
+        Compare("meta.task", "eq", task) for row in rows if isinstance(task := row.metadata.get("task"), str) and task
+    ]
+    first = [*named, *tasks][:1]
+    return " ".join(where_text(one) for one in (*first, length))
+
+
+def _fields(catalog: Catalog, rows: Sequence[EpisodeRow]) -> Iterator[dict[str, Any]]:
     names = [*FIELDS]
     names += [name for name in catalog.query.columns() if name.startswith("score.")]
     keys: dict[str, None] = {}
-    for row in catalog.query.select(order="id", limit=_SAMPLE).rows:
+    for row in rows:
         keys |= dict.fromkeys(_keys(row.metadata, "meta"))
     lanes = sorted({lane.name for layout in catalog.query.layouts() for lane in layout.lanes})
     names += [*sorted(keys), *(f"lane.{_quoted(lane)}.{statistic}" for lane in lanes for statistic in STATISTICS)]

@@ -16,11 +16,16 @@ from catalog.filters.where import Compare
 from wshard.errors import RequestError
 
 if TYPE_CHECKING:
+    from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
     from bridge.web.served import ServedArchive
     from catalog.filters.where import Where
 
 _MOST: Final = 1000  # items of an answer
+_RARE: Final = 3.0  # values of outliers above this one are rare
+_OUTVOTED: Final = 0.5  # doubts above this one: another label has more votes
+_LEAST: Final = 10  # episodes of a ranking that are listed anyway
+_Found = tuple[list[dict[str, Any]], dict[str, Any]]  # items, and what is said of all of them
 
 
 def show_queue(call: ApiCall) -> dict[str, Any]:
@@ -43,8 +48,8 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
 
     def work(progress: Progress) -> dict[str, int]:
         instant = _instant(archive)
-        items = find(call, progress)
-        queue = {"items": items[:_MOST], "total": len(items), "instant": instant, "found_at": time.time()}
+        items, about = find(call, progress)
+        queue = {"items": items[:_MOST], "total": len(items), **about, "instant": instant, "found_at": time.time()}
         archive.keep_queue(key, queue)
         return {"total": len(items)}
 
@@ -56,16 +61,16 @@ def _instant(archive: ServedArchive) -> str:
     return "/".join(map(str, archive.catalog.instant()))
 
 
-def _duplicates(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
+def _duplicates(call: ApiCall, progress: Progress) -> _Found:
     archive = call.archive.archive
     twins = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
     groups = group_twins(twins, group_episodes(archive.catalog.query.ids(call["where"]), twins))
-    return [present_group(group, pairs) for group, pairs in groups.items()]
+    return [present_group(group, pairs) for group, pairs in groups.items()], {}
 
 
-def _leaks(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
+def _leaks(call: ApiCall, progress: Progress) -> _Found:
     left, right = (_read_set(call.archive, call[side]) for side in ("left", "right"))
-    return [present_pair(one) for one in find_leaks(call.archive.archive, left, right, progress=progress)]
+    return [present_pair(one) for one in find_leaks(call.archive.archive, left, right, progress=progress)], {}
 
 
 def _read_set(archive: ServedArchive, text: str) -> Where | str:
@@ -74,15 +79,24 @@ def _read_set(archive: ServedArchive, text: str) -> Where | str:
     return Compare("collection", "eq", text) if text in named else text
 
 
-def _outliers(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
-    outliers = find_outliers(call.archive.archive, call["where"], space=call["space"], progress=progress)
-    return present_ranking(outliers)
+def _outliers(call: ApiCall, progress: Progress) -> _Found:
+    found = find_outliers(call.archive.archive, call["where"], space=call["space"], progress=progress)
+    return _cut(found, _RARE, f"with a distance above {_RARE:g}, which is rare")
 
 
-def _mislabeled(call: ApiCall, progress: Progress) -> list[dict[str, Any]]:
+def _mislabeled(call: ApiCall, progress: Progress) -> _Found:
     label = call["label"] or "env"
-    doubtful = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
-    return present_ranking([one for one in doubtful if one.value > 0])
+    found = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
+    doubtful = [one for one in found if one.value > 0]
+    items, about = _cut(doubtful, _OUTVOTED, "whose neighbours have another label more often")
+    return items, about | {"of": len(found)}
+
+
+def _cut(ranked: list[Valued], limit: float, reason: str) -> _Found:
+    """Return those above the limit, but at least a few of the first, and where the ranking was cut."""
+    above = sum(one.value > limit for one in ranked)
+    cut = f"those {reason}" if above >= _LEAST else f"the first {min(_LEAST, len(ranked))}, {above} of them {reason}"
+    return present_ranking(ranked[: max(above, _LEAST)]), {"of": len(ranked), "cut": cut}
 
 
 _QUEUES: Final = {

@@ -1,8 +1,9 @@
 // Collections: list, look into, compare, split, take the list of files along.
 import { address, get, post, remove } from "./base/api.js";
+import { askForm, labelled } from "./base/dialogs.js";
 import { fill, h, say } from "./base/dom.js";
 import { plural } from "./base/format.js";
-import { askText, confirmed, openDialog } from "./base/keys.js";
+import { afterChange, askLiveCollection } from "./components/annotations.js";
 import { askExport } from "./components/exports.js";
 import { makeShell } from "./components/shell.js";
 import { quoteValue } from "./model/filter_text.js";
@@ -10,7 +11,9 @@ import { quoteValue } from "./model/filter_text.js";
 /** @typedef {import("./base/api.js").Json} Json */
 
 export function showCollections() {
-  void new CollectionsPage().load();
+  const page = new CollectionsPage();
+  afterChange(() => void page.load());
+  void page.load();
 }
 
 class CollectionsPage {
@@ -34,10 +37,10 @@ class CollectionsPage {
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=csv`, download: `${one.name}.csv` }, "csv"),
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=json`, download: `${one.name}.json` }, "json"),
         h("button", { class: "change", onclick: () => void askExport({ collection: one.name }, one.name) }, "Export"),
-        h("button", { class: "change", onclick: () => void this.split(one.name) }, "Split"),
-        h("button", { class: "change", onclick: () => void this.drop(one.name) }, "Drop"))));
+        h("button", { class: "change", onclick: () => this.split(one.name) }, "Split"),
+        h("button", { class: "change", onclick: () => this.drop(one.name) }, "Drop"))));
     fill(this.main, h("h1", {}, "Collections"),
-      h("p", {}, h("button", { class: "change", onclick: () => void this.saveLive() }, "Save a filter"), " ",
+      h("p", {}, h("button", { class: "change", onclick: () => askLiveCollection("") }, "Save a filter"), " ",
         h("button", { onclick: () => void this.compare() }, "Compare two"), " ",
         h("span", { class: "soft" }, "Snapshots are saved from the list of episodes, from hits and from the map.")),
       rows.length
@@ -67,41 +70,32 @@ class CollectionsPage {
     fill(this.difference, h("h2", {}, `From ${before} to ${after}`), h("ul", {}, ["added", "removed", "reweighted"].map(shown)));
   }
 
-  async saveLive() {
-    const where = await askText("A live collection", "Filter, evaluated anew each time");
-    const name = where && await askText("A live collection", "Its name");
-    if (where && name) await this.act(() => post("/api/collections", { name, where, live: true }), `saved ${name}`);
-  }
-
   /** @param {string} name */
-  async split(name) {
-    const text = h("input", { type: "text", value: "train=0.8,val=0.1,test=0.1" });
-    const by = h("input", { type: "text", placeholder: "field whose equal values stay together, e.g. meta.scene" });
-    const form = h("form", {
-      method: "dialog",
-      onsubmit: () => {
-        const fractions = Object.fromEntries(text.value.split(",").map((part) => part.split("=")).map(([key, value]) => [key.trim(), Number(value)]));
-        void this.act(() => post("/api/collection-splits", { ref: name, fractions, by: by.value.trim() ? [by.value.trim()] : undefined }), `split ${name}`);
+  split(name) {
+    const parts = h("input", { type: "text", value: "train=0.8,val=0.1,test=0.1", required: true, autofocus: true });
+    const by = h("input", { type: "text", placeholder: "meta.scene" });
+    askForm(`Split ${name}`, {
+      about: "Copies of one another come into the same part.", label: "Split",
+      fields: [labelled("Parts", parts, "names with their shares of the episodes"), labelled("Keep together by", by, "a field: episodes with equal values come into the same part; may be empty")],
+      act: () => {
+        const fractions = Object.fromEntries(parts.value.split(",").map((part) => part.split("=")).map(([key, value]) => [key.trim(), Number(value)]));
+        return this.act(() => post("/api/collection-splits", { ref: name, fractions, by: by.value.trim() ? [by.value.trim()] : undefined }), `split ${name}`);
       },
-    }, h("label", {}, "Parts", text), h("label", {}, "By", by), h("div", { class: "actions" }, h("button", { class: "primary" }, "Split")));
-    openDialog(`Split ${name} without leaks`, form);
+    });
   }
 
   /** @param {string} name */
-  async drop(name) {
-    if (await confirmed(`Drop ${name}`, "The name is removed; a snapshot remains available by its hash.", "Drop")) {
-      await this.act(() => remove(`/api/collections/${encodeURIComponent(name)}`), `dropped ${name}`);
-    }
+  drop(name) {
+    askForm(`Drop ${name}`, {
+      about: "The name is removed; a snapshot remains available by its hash.", label: "Drop",
+      act: () => this.act(() => remove(`/api/collections/${encodeURIComponent(name)}`), `dropped ${name}`),
+    });
   }
 
   /** @param {() => Promise<unknown>} act @param {string} label */
   async act(act, label) {
-    try {
-      await act();
-      say(label);
-      await this.load();
-    } catch (error) {
-      say(error instanceof Error ? error.message : String(error), { error: true });
-    }
+    await act();
+    say(label);
+    await this.load();
   }
 }

@@ -1,11 +1,12 @@
 // The list of all episodes: table, filter, facets, selection, and what one does with it.
 import { address, ApiError, episodePath, get, isAborted } from "./base/api.js";
+import { reasonOf } from "./base/dialogs.js";
 import { append, fill, h, say } from "./base/dom.js";
 import { plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
-import { afterChange, askCollection, askNote, askReview, askSavedSearch, askTag, confirmAll, rate } from "./components/annotations.js";
-import { askColumns, column, DEFAULT, TASK } from "./components/columns.js";
+import { afterChange, askCollection, askLiveCollection, askNote, askReview, askTag, rate } from "./components/annotations.js";
+import { askColumns, column, usualColumns } from "./components/columns.js";
 import { askExport } from "./components/exports.js";
 import { Facets } from "./components/facets.js";
 import { FilterBox } from "./components/filter_box.js";
@@ -17,7 +18,7 @@ import { Thumbnails } from "./components/thumbnails.js";
 /** @typedef {import("./components/table.js").Row} Row */
 /** @typedef {import("./components/table.js").Column} Column */
 
-const ALWAYS = ["uid", "episode_id", "name"];
+const ALWAYS = ["uid", "episode_id", "name", "root", "key"];
 
 export function showEpisodes() {
   new EpisodesPage().begin();
@@ -29,7 +30,11 @@ class EpisodesPage {
     /** @type {Map<string, Row>} */
     this.selected = new Map();
     this.anchor = 0;
-    this.hasTasks = false;
+    /** @type {string[]} */
+    this.usual = [];
+    /** @type {string[]} columns in which episodes differ */
+    this.telling = [];
+    this.total = 0; // episodes that pass the filter, once they are counted
     this.box = new FilterBox({ label: "Filter", onChange: (text, first) => this.filterBy(text, first) });
     this.facets = new Facets({ onFilter: (text) => this.filterBy(text) });
     this.count = h("p", { class: "count", role: "status" });
@@ -43,9 +48,9 @@ class EpisodesPage {
       onSelect: (row, index, range) => this.select(row, index, range),
     });
     this.thumbnails = new Thumbnails(() => this.table.draw());
+    this.save = h("button", { class: "change", onclick: () => askLiveCollection(this.where) }, "Save this filter");
     this.empty = h("div", { class: "empty", hidden: true });
     this.control = new AbortController();
-    this.isValid = true; // the filter
   }
 
   begin() {
@@ -54,7 +59,7 @@ class EpisodesPage {
       this.facets.element,
       h("section", { class: "list", "aria-label": "List" },
         h("div", { class: "tools" }, this.box.element,
-          h("button", { class: "change", onclick: () => void this.saveSearch() }, "Save search"),
+          this.save,
           h("button", { onclick: () => this.askColumns() }, "Columns")),
         h("div", { class: "status" }, this.count, this.actions),
         this.table.element, this.empty),
@@ -65,7 +70,7 @@ class EpisodesPage {
     afterChange(() => void this.load(true));
     onArchiveChange(() => void this.load(true));
     this.bindKeys();
-    void this.load().then(() => get("/api/fields")).then((found) => this.box.setFields(found.items), () => {});
+    void this.load();
     this.table.element.focus({ preventScroll: true });
   }
 
@@ -79,12 +84,7 @@ class EpisodesPage {
 
   get columns() {
     const chosen = readState().getAll("column");
-    return chosen.length ? chosen : DEFAULT;
-  }
-
-  /** Those of the columns that are drawn: tasks by default only where episodes have some. */
-  get drawnColumns() {
-    return this.columns.filter((name) => name !== TASK || this.hasTasks || this.columns !== DEFAULT);
+    return chosen.length ? chosen : this.usual;
   }
 
   /** @param {string} text @param {boolean} [push] whether the back button comes back to the filter before */
@@ -96,7 +96,7 @@ class EpisodesPage {
 
   /** @param {number} offset @param {number} limit @param {AbortSignal} signal @returns {Promise<Row[]>} */
   async fetchRows(offset, limit, signal) {
-    const columns = [...ALWAYS, ...this.columns];
+    const columns = [...ALWAYS, ...(this.columns.length ? this.columns : usualColumns())];
     const asked = { where: this.where, sort: this.sort, skip: offset, limit, columns, count: false };
     return (await get("/api/episodes", asked, signal)).items;
   }
@@ -111,32 +111,39 @@ class EpisodesPage {
     this.table.setColumns(this.tableColumns(), this.sort);
     this.main.setAttribute("aria-busy", "true");
     this.facets.element.setAttribute("aria-busy", "true");
+    if (!stay) this.total = 0;
+    this.drawActions();
     try {
       // Rows first: browsers ask for few things at once, and nothing may stand before what is looked at.
-      const first = await this.fetchRows(0, this.table.blocks.size, signal);
-      this.isValid = true;
-      const hasTasks = first.some((row) => row[TASK]);
-      if (hasTasks !== this.hasTasks) {
-        this.hasTasks = hasTasks;
-        this.table.setColumns(this.tableColumns(), this.sort);
-      }
+      const [first] = await Promise.all([this.fetchRows(0, this.table.blocks.size, signal), this.loadFields(stay)]);
+      this.table.setColumns(this.tableColumns(), this.sort);
       this.box.report(null);
       this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, first, stay);
       this.showEmpty(first.length);
       this.main.removeAttribute("aria-busy");
       const { total } = await get("/api/count", { where: this.where }, signal);
+      this.total = total;
       this.table.setTotal(total);
       fill(this.count, plural(total, "episode"));
-      void this.facets.show(this.where);
+      void this.facets.show(this.where, this.telling);
     } catch (error) {
       if (isAborted(error)) return;
-      this.isValid = !(error instanceof ApiError && error.status === 400);
+      this.total = 0;
       this.box.report(error);
-      if (!(error instanceof ApiError) || error.status !== 400) say(String(error), { error: true });
+      if (!(error instanceof ApiError) || error.status !== 400) say(reasonOf(error), { error: true });
     } finally {
       if (!signal.aborted) this.main.removeAttribute("aria-busy");
     }
     this.drawActions();
+  }
+
+  /** What the archive has, once, and again after changes: the first tag has a column. @param {boolean} again */
+  async loadFields(again) {
+    if (this.usual.length && !again) return;
+    const found = await get("/api/fields").catch(() => ({ items: [], columns: ["env", "reward"] })); // rows matter more
+    this.box.setFields(found);
+    this.telling = found.columns;
+    this.usual = usualColumns(this.telling);
   }
 
   /** @param {number} total */
@@ -166,7 +173,7 @@ class EpisodesPage {
         cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.name || row.uid),
       },
       { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, row.episode_id) },
-      ...this.drawnColumns.map((name) => column(name)),
+      ...this.columns.map((name) => column(name)),
     ];
   }
 
@@ -215,35 +222,23 @@ class EpisodesPage {
 
   drawActions() {
     const count = this.selected.size;
-    const target = () => ({ episodes: this.targets() });
-    const all = async (/** @type {string} */ what, /** @type {(target: any) => unknown} */ act) => {
-      const found = await confirmAll(this.where, what);
-      if (found) await act(found);
-    };
-    const onAll = this.where && this.isValid && !count;
-    if (!count && !onAll) {
+    const all = this.where && this.total;
+    this.save.hidden = !all;
+    if (!count && !all) {
       fill(this.actions);
       return;
     }
-    const act = (/** @type {string} */ label, /** @type {string} */ what, /** @type {(target: any) => unknown} */ run) =>
-      h("button", { class: "change", onclick: () => (count ? run(target()) : void all(what, run)) }, label);
+    const target = () => (count ? { episodes: this.targets() } : { where: this.where, expect: this.total });
+    const many = plural(count || this.total, "episode");
+    const act = (/** @type {string} */ label, /** @type {(target: any) => unknown} */ run) =>
+      h("button", { class: "change", onclick: () => void run(target()) }, label);
     fill(this.actions,
-      h("span", {}, count ? `${plural(count, "episode")} selected:` : "All matching:"),
+      h("span", {}, count ? `${many} selected:` : "All matching:"),
       count > 0 && h("button", { class: "primary", onclick: () => this.findSimilar() }, "Find similar"),
       count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets() })) }, "Compare"),
-      act("Tag", "Tag all", askTag), act("Review", "Review all", askReview), act("Note", "Note about all", askNote),
-      act("Collect", "Save all as a collection", askCollection),
-      h("button", { class: "change", onclick: () => void this.askExport() }, "Export"),
+      act("Tag", askTag), act("Review", askReview), act("Note", askNote), act("Collect", askCollection),
+      act("Export", (chosen) => askExport(chosen, many)),
       count > 0 && h("button", { class: "quiet", onclick: () => this.clearSelection() }, "Clear"));
-  }
-
-  async askExport() {
-    if (this.selected.size) {
-      await askExport({ episodes: this.targets() }, plural(this.selected.size, "episode"));
-      return;
-    }
-    const { total } = await get("/api/count", { where: this.where });
-    await askExport({ where: this.where, expect: total }, plural(total, "episode"));
   }
 
   clearSelection() {
@@ -266,9 +261,9 @@ class EpisodesPage {
     onKey("f", "find episodes similar to it, or to those selected", () => this.findSimilar());
     onKey("/", "to the filter", () => this.box.input.focus());
     onChangeKey("r", "review", () => this.withTargets((uids) => askReview({ episodes: uids })));
-    onChangeKey("t", "tag", () => this.withTargets((uids) => void askTag({ episodes: uids })));
-    onChangeKey("n", "note", () => this.withTargets((uids) => void askNote({ episodes: uids })));
-    onChangeKey("c", "save as a collection", () => this.withTargets((uids) => void askCollection({ episodes: uids })));
+    onChangeKey("t", "tag", () => this.withTargets((uids) => askTag({ episodes: uids })));
+    onChangeKey("n", "note", () => this.withTargets((uids) => askNote({ episodes: uids })));
+    onChangeKey("c", "save as a collection", () => this.withTargets((uids) => askCollection({ episodes: uids })));
     onKey("Escape", "clear the selection", () => this.clearSelection());
     for (const value of [1, 2, 3, 4, 5]) {
       onChangeKey(String(value), `rate ${"★".repeat(value)}`, () =>
@@ -287,11 +282,5 @@ class EpisodesPage {
       writeState({ column: chosen }, { push: true });
       void this.load(true);
     });
-  }
-
-  /** Keep the filter under a name: a live collection. */
-  async saveSearch() {
-    if (this.where) await askSavedSearch(this.where);
-    else say("type a filter first");
   }
 }

@@ -13,7 +13,7 @@ const PAGES = {
   map: async () => (await import("./map_page.js")).showMap(),
   review: async () => (await import("./review_page.js")).showReview(),
   collections: async () => (await import("./collections_page.js")).showCollections(),
-  machine: async () => (await import("./machine_page.js")).showMachine(),
+  maintenance: async () => (await import("./maintenance_page.js")).showMaintenance(),
   login: async () => (await import("./login_page.js")).showLogin(),
 };
 

@@ -68,7 +68,7 @@ class MapPage {
     window.addEventListener("popstate", () => void this.load());
     window.addEventListener("themechange", () => this.paint());
     new ResizeObserver(() => this.points?.draw()).observe(this.canvas);
-    void get("/api/fields").then((found) => this.box.setFields(found.items), () => {});
+    void get("/api/fields").then((found) => this.box.setFields(found), () => {});
     void offerSpaces(this.space).then(() => this.load(), () => {});
   }
 
@@ -110,7 +110,7 @@ class MapPage {
    */
   async follow(job, signal) {
     while (job.state === "waiting" || job.state === "running") {
-      fill(this.status, `${job.what || "waiting for other jobs"} … `, h("a", { href: "/machine" }, "Machine room"));
+      fill(this.status, `${job.what || "waiting for other jobs"} … `, h("a", { href: "/maintenance" }, "Maintenance"));
       await new Promise((then) => { setTimeout(then, POLL_MS); });
       job = await get(`/api/jobs/${job.id}`, {}, signal);
     }

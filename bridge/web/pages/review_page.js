@@ -1,22 +1,22 @@
-// Review queues: what checks and neighbours doubt, one after another by keyboard; each remembers where one was.
+// Review queues: what checks and neighbours doubt, one episode after another; each remembers where one was.
 import { address, episodePath, get } from "./base/api.js";
+import { reasonOf } from "./base/dialogs.js";
 import { fill, h, say } from "./base/dom.js";
-import { plural } from "./base/format.js";
+import { number } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
-import { afterChange, askNote, askReview, askTag, rate, tag } from "./components/annotations.js";
+import { afterChange, askNote, askReview, askTag, rate, review, STATES, tag, undoLast } from "./components/annotations.js";
+import { column } from "./components/columns.js";
 import { makeShell } from "./components/shell.js";
 import { offerSpaces } from "./components/spaces.js";
-import { drawSparkline } from "./components/sparkline.js";
-import { linesOf, progressOf } from "./model/queue_lines.js";
+import { EpisodeTable } from "./components/table.js";
+import { Thumbnails } from "./components/thumbnails.js";
+import { cutOf, linesOf, progressOf, QUEUES } from "./model/queue_lines.js";
 
 /** @typedef {import("./base/api.js").Json} Json */
 
-const QUEUES = /** @type {Record<string, string>} */ ({
-  flagged: "What checks found", duplicates: "Copies of one another", leaks: "In two sets at once",
-  outliers: "Unlike all others", mislabeled: "Doubtful labels",
-});
 const POLL_MS = 400;
+const AT_ONCE = 250; // episodes whose states one request asks for
 
 export function showReview() {
   void new ReviewPage().begin();
@@ -25,38 +25,76 @@ export function showReview() {
 class ReviewPage {
   constructor() {
     this.main = makeShell("Review");
-    this.main.classList.add("scrolled");
+    this.main.classList.add("review");
     this.tabs = h("nav", { class: "tabs", "aria-label": "Queues" });
     this.controls = h("form", { class: "controls" });
     this.space = h("select", { "aria-label": "Space", onchange: () => { writeState({ space: this.space.value }, { push: true }); void this.load(); } });
     this.status = h("p", { class: "count", role: "status" });
-    this.list = h("ol", { class: "queue", tabindex: 0, "aria-label": "Episodes of the queue" });
-    /** @type {Json[]} one per line: an episode, with what is said of it */
+    this.bar = h("progress", { "aria-label": "Reviewed", value: 0 });
+    this.done = h("span", {});
+    this.problem = h("span", { class: "problem", role: "alert" });
+    this.actions = h("div", { class: "bar-actions", role: "toolbar", "aria-label": "Decide about the marked episode", hidden: true });
+    this.empty = h("p", { class: "empty", hidden: true }, "Nothing is in this queue.");
+    this.thumbnails = new Thumbnails(() => this.table.draw());
+    this.table = new EpisodeTable({
+      fetchRows: async (offset, limit) => this.items.slice(offset, offset + limit),
+      onOpen: (row) => location.assign(episodePath(row.uid)),
+      onSort: () => {},
+      onShown: (rows) => void this.thumbnails.fetch(rows.map((row) => row.uid)),
+      onCurrent: (_, index) => { if (this.items.length) localStorage.setItem(this.place, String(index)); },
+      isSelected: () => false,
+      onSelect: () => {},
+    });
+    /** @type {Json[]} one per line: an episode, with what is said of it, and how it was reviewed */
     this.items = [];
-    this.at = 0;
+    /** @type {number[]} the lines that were decided on, for undoing */
+    this.decided = [];
     this.round = 0;
+    this.example = "";
   }
 
   async begin() {
-    fill(this.main, h("h1", {}, "Review"), this.tabs, this.controls, this.status, this.list);
-    onKey("j", "next", () => this.move(1));
-    onKey("k", "previous", () => this.move(-1));
-    onKey("Enter", "open the episode", () => this.open());
-    onChangeKey("r", "review", () => this.with((uid) => askReview({ episodes: [uid] })));
-    onChangeKey("t", "tag", () => this.with((uid) => void askTag({ episodes: [uid] })));
-    onChangeKey("n", "note", () => this.with((uid) => void askNote({ episodes: [uid] })));
-    onChangeKey("d", "tag it duplicate", () => this.with((uid) => void tag({ episodes: [uid] }, "duplicate")));
-    for (const value of [1, 2, 3, 4, 5]) onChangeKey(String(value), `rate ${"★".repeat(value)}`, () => this.with((uid) => void rate([uid], value)));
+    fill(this.main, h("h1", {}, "Review"), this.tabs, this.controls, this.status, this.actions,
+      h("div", { class: "queue" }, this.table.element, this.empty));
+    this.bindKeys();
+    this.drawActions();
     afterChange(() => void this.loadStates());
     window.addEventListener("popstate", () => void this.load());
+    window.addEventListener("themechange", () => this.table.draw());
+    void get("/api/fields").then(({ example }) => { this.example = example; this.drawControls(); }, () => {});
     await offerSpaces(this.space);
     await this.load();
-    this.list.focus({ preventScroll: true });
+    this.table.element.focus({ preventScroll: true });
+  }
+
+  bindKeys() {
+    onKey("k", "previous", () => this.table.move(-1));
+    onKey("Enter", "open the episode", () => this.with((uid) => location.assign(episodePath(uid))));
+    onChangeKey("r", "review, with any state", () => this.with((uid) => askReview({ episodes: [uid] })));
+    for (const value of [1, 2, 3, 4, 5]) onChangeKey(String(value), `rate ${"★".repeat(value)}`, () => this.with((uid) => void rate([uid], value)));
+  }
+
+  /** The buttons, each with its key. */
+  drawActions() {
+    const action = (/** @type {string} */ key, /** @type {string} */ label, /** @type {string} */ about, /** @type {() => void} */ act) => {
+      onChangeKey(key, about, act);
+      return h("button", { class: "change", title: about, onclick: act }, label, " ", h("kbd", {}, key));
+    };
+    const ask = (/** @type {(target: { episodes: string[] }) => void} */ act) => () => this.with((uid) => act({ episodes: [uid] }));
+    onKey("j", "next", () => this.table.move(1));
+    fill(this.actions,
+      STATES.map(([key, state, label]) => action(key, label, `${state}, and go on`, () => void this.decide(state))),
+      h("button", { title: "the next one, without a decision", onclick: () => this.table.move(1) }, "Skip ", h("kbd", {}, "j")),
+      action("u", "Undo", "undo the last change", () => void this.undo()),
+      h("span", { class: "gap" }),
+      action("d", "Duplicate", "tag it duplicate", ask((target) => void tag(target, "duplicate"))),
+      action("t", "Tag", "tag", ask(askTag)), action("n", "Note", "write a note", ask(askNote)),
+      h("label", { class: "progress" }, this.bar, this.done), this.problem);
   }
 
   get queue() {
-    const asked = readState().get("queue") || "flagged";
-    return asked in QUEUES ? asked : "flagged";
+    const wanted = readState().get("queue") || "flagged";
+    return wanted in QUEUES ? wanted : "flagged";
   }
 
   /** Where one was in this queue, by the browser. */
@@ -69,10 +107,13 @@ class ReviewPage {
     this.round += 1;
     const { round } = this;
     const state = readState();
-    fill(this.tabs, Object.keys(QUEUES).map((name) =>
-      h("a", { href: address("/review", { queue: name, q: state.get("q") }), "aria-current": name === this.queue ? "page" : false }, name)));
+    fill(this.tabs, Object.entries(QUEUES).map(([name, { title }]) =>
+      h("a", { href: address("/review", { queue: name, q: state.get("q") }), "aria-current": name === this.queue ? "page" : false }, title)));
     this.drawControls();
-    fill(this.list);
+    this.items = [];
+    this.decided = [];
+    this.show(0);
+    this.empty.hidden = true;
     if (this.queue === "leaks" && !(state.get("left") && state.get("right"))) {
       fill(this.status, "Name two sets, such as training and test data: episodes of one that are copies of episodes of the other are listed.");
       return;
@@ -82,15 +123,34 @@ class ReviewPage {
       const found = this.queue === "flagged" ? await this.flagged() : await this.wait(round, fresh);
       if (round !== this.round || !found) return;
       this.items = linesOf(this.queue, found.items);
-      this.at = Math.min(Math.max(0, this.items.length - 1), Number(localStorage.getItem(this.place)) || 0);
-      fill(this.status, QUEUES[this.queue], ": ", plural(found.total, this.queue === "duplicates" ? "group" : this.queue === "leaks" ? "pair" : "episode"),
-        found.stale && " · the archive has changed since ",
-        found.stale && h("button", { class: "change", onclick: () => void this.load(true) }, "Look again"));
-      this.draw();
-      await Promise.all([this.loadStates(), this.loadLanes()]);
+      fill(this.status, QUEUES[this.queue].about, " ", cutOf(this.queue, found),
+        found.stale && " The archive has changed since. ",
+        found.stale && h("button", { class: "change", onclick: () => void this.load(true) }, "Compute again"));
+      this.empty.hidden = this.items.length > 0;
+      this.show(Number(localStorage.getItem(this.place)) || 0);
+      await this.loadStates();
     } catch (error) {
-      if (round === this.round) fill(this.status, h("span", { class: "problem" }, error instanceof Error ? error.message : String(error)));
+      if (round === this.round) fill(this.status, h("span", { class: "problem" }, reasonOf(error)));
     }
+  }
+
+  /** Draw the lines anew. @param {number} at */
+  show(at) {
+    const { why } = QUEUES[this.queue];
+    const isPair = this.items.some((item) => item.other);
+    this.table.element.hidden = this.actions.hidden = !this.items.length;
+    this.table.setColumns([
+      { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
+      { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", cell: (row) => h("a", { href: episodePath(row.uid), tabindex: -1 }, row.episode_id || row.uid) },
+      { name: "env", title: "Environment", width: "minmax(110px, 1fr)", cell: (row) => row.env_id },
+      { name: "why", title: why, width: "minmax(130px, 1.4fr)", cell: (row) => h("span", { title: row.said }, row.said) },
+      ...(isPair ? [{ name: "other", title: "Of", width: "minmax(150px, 1.4fr)", cell: (/** @type {Json} */ row) =>
+        h("a", { href: address("/compare", { of: [row.other.uid, row.uid] }), tabindex: -1 }, `compare with ${row.other.episode_id}`) }] : []),
+      { name: "review", title: "Review", width: "88px", cell: (row) => column("review").cell(row, 0) },
+      { name: "marks", title: "Tags, rating", width: "minmax(110px, 1fr)", cell: (row) => h("span", {}, column("tags").cell({ tags: row.tags || [] }, 0), column("score.rating").cell({ "score.rating": row["score.rating"] ?? null }, 0)) },
+    ], "");
+    this.table.reset(this.items.length, this.items.slice(0, this.table.blocks.size), false);
+    if (this.items.length) this.table.goTo(at);
   }
 
   /** @returns {Promise<Json>} */
@@ -122,13 +182,14 @@ class ReviewPage {
     const state = readState();
     const field = (/** @type {string} */ name, /** @type {string} */ label, /** @type {string} */ hint) =>
       h("label", {}, label, h("input", { type: "text", name, value: state.get(name) || "", placeholder: hint }));
+    const example = this.example ? `such as ${this.example}` : "filter";
     fill(this.controls,
       this.queue === "leaks"
         ? [field("left", "first set", "collection or filter"), field("right", "second set", "collection or filter")]
-        : field("q", "filter", "env:reach-v3"),
+        : field("q", "filter", example),
       this.queue === "mislabeled" && field("label", "label", "env"),
       this.queue !== "leaks" && this.queue !== "flagged" && this.space,
-      h("button", {}, "Look"));
+      h("button", {}, "Load"));
     this.controls.onsubmit = (event) => {
       event.preventDefault();
       const values = Object.fromEntries(new FormData(this.controls));
@@ -137,71 +198,51 @@ class ReviewPage {
     };
   }
 
-  draw() {
-    fill(this.list, this.items.map((item, index) => h("li", {
-      class: index === this.at ? "line current" : "line", "data-uid": item.uid,
-      "aria-current": index === this.at ? "true" : false, onclick: () => this.goTo(index),
-    },
-    h("canvas", { class: "spark", "aria-hidden": "true" }),
-    h("a", { href: episodePath(item.uid) }, item.episode_id || item.uid),
-    h("span", { class: "soft" }, item.env_id),
-    h("span", {}, item.said),
-    item.other && h("a", { href: address("/compare", { of: [item.other.uid, item.uid] }) }, `compare with ${item.other.episode_id}`),
-    h("span", { class: "state" }))));
-    if (!this.items.length) fill(this.list, h("li", {}, "Nothing is in this queue."));
-  }
-
+  /** How the episodes of the queue are reviewed by now. */
   async loadStates() {
-    const uids = [...new Set(this.items.map((item) => item.uid))].slice(0, 300);
-    if (!uids.length) return;
-    const where = `uid:${uids.join(",")}`;
-    const page = await get("/api/episodes", { where, limit: 1000, columns: ["uid", "review", "tags", "score.rating"], count: false });
-    const states = new Map(page.items.map((/** @type {Json} */ row) => [row.uid, row]));
-    for (const line of this.list.querySelectorAll(".line")) {
-      const row = states.get(/** @type {HTMLElement} */ (line).dataset.uid);
-      const place = line.querySelector(".state");
-      if (!row || !place) continue;
-      line.classList.toggle("reviewed", Boolean(row.review));
-      fill(place, row.review && h("span", { class: `tag state-${row.review}` }, row.review), row.tags.map((/** @type {string} */ name) => h("span", { class: "tag" }, name)), row["score.rating"] ? "★".repeat(row["score.rating"]) : "");
+    const { round } = this;
+    const uids = [...new Set(this.items.map((item) => item.uid))];
+    const parts = Array.from({ length: Math.ceil(uids.length / AT_ONCE) }, (_, part) => uids.slice(AT_ONCE * part, AT_ONCE * (part + 1)));
+    const pages = await Promise.all(parts.map((part) =>
+      get("/api/episodes", { where: `uid:${part.join(",")}`, limit: AT_ONCE, columns: ["uid", "review", "tags", "score.rating"], count: false })));
+    if (round !== this.round) return;
+    const states = new Map(pages.flatMap((page) => page.items.map((/** @type {Json} */ row) => [row.uid, row])));
+    for (const item of this.items) Object.assign(item, states.get(item.uid));
+    const count = this.items.filter((item) => item.review).length;
+    this.bar.max = Math.max(1, this.items.length);
+    this.bar.value = count;
+    fill(this.done, count === this.items.length ? `all ${number(count)} reviewed` : `${number(count)} of ${number(this.items.length)} reviewed`);
+    this.table.draw();
+  }
+
+  /** Review the episode one is at, and go to the next that is not reviewed. @param {string} state */
+  async decide(state) {
+    const at = this.table.current;
+    const item = this.items[at];
+    if (!item) return;
+    fill(this.problem);
+    try {
+      await review({ episodes: [item.uid] }, state);
+    } catch (error) {
+      fill(this.problem, reasonOf(error));
+      return;
     }
+    item.review = state;
+    this.decided.push(at);
+    const next = this.items.findIndex((one, place) => place > at && !one.review);
+    this.table.goTo(next < 0 ? at : next);
   }
 
-  async loadLanes() {
-    const uids = [...new Set(this.items.map((item) => item.uid))].slice(0, 100);
-    if (!uids.length) return;
-    const found = await get("/api/series", { of: uids, points: 60, lanes: 1 });
-    const series = new Map(found.items.map((/** @type {Json} */ one) => [one.uid, one.lanes[0]?.values || []]));
-    for (const line of this.list.querySelectorAll(".line")) {
-      const canvas = line.querySelector("canvas");
-      if (canvas) drawSparkline(canvas, series.get(/** @type {HTMLElement} */ (line).dataset.uid) || [], { width: 120, height: 30 });
-    }
-  }
-
-  /** @param {number} by */
-  move(by) {
-    this.goTo(this.at + by);
-  }
-
-  /** @param {number} index */
-  goTo(index) {
-    this.at = Math.max(0, Math.min(this.items.length - 1, index));
-    localStorage.setItem(this.place, String(this.at));
-    [...this.list.children].forEach((line, place) => {
-      line.classList.toggle("current", place === this.at);
-      if (place === this.at) {
-        line.setAttribute("aria-current", "true");
-        line.scrollIntoView({ block: "nearest" });
-      } else line.removeAttribute("aria-current");
-    });
-  }
-
-  open() {
-    this.with((uid) => location.assign(episodePath(uid)));
+  /** Undo the last change, and go back to what it was about. */
+  async undo() {
+    await undoLast();
+    const at = this.decided.pop();
+    if (at !== undefined) this.table.goTo(at);
   }
 
   /** @param {(uid: string) => void} act */
   with(act) {
-    const item = this.items[this.at];
+    const item = this.items[this.table.current];
     if (item) act(item.uid);
     else say("the queue is empty");
   }

@@ -1,8 +1,8 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
 import { address, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
+import { askForm, labelled } from "./base/dialogs.js";
 import { fill, h, say } from "./base/dom.js";
 import { plural } from "./base/format.js";
-import { askText } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { FilterBox } from "./components/filter_box.js";
 import { QueryStarts } from "./components/query_starts.js";
@@ -39,7 +39,7 @@ class SearchPage {
         h("label", {}, this.onePer, "one per episode"), h("label", {}, "diversity", this.diversity)),
       h("details", { class: "more" }, h("summary", {}, "More options"), this.more.element),
       this.examples, this.probe, this.starts.element, this.hits.element);
-    void get("/api/fields").then((found) => this.box.setFields(found.items), () => {});
+    void get("/api/fields").then((found) => this.box.setFields(found), () => {});
     window.addEventListener("popstate", () => void this.search());
     void this.more.load().then(() => this.search(), (error) => say(String(error), { error: true }));
   }
@@ -106,7 +106,7 @@ class SearchPage {
       fill(this.probe,
         h("p", {}, h("strong", {}, `${found.positive} of ${found.total} episodes count as right`),
           ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
-          h("button", { class: "primary change", onclick: () => void this.keep(asked) }, "Save as a classifier"),
+          h("button", { class: "primary change", onclick: () => this.keep(asked) }, "Save as a classifier"),
           h("button", { onclick: () => { writeState({ probe: null }, { push: true }); void this.search(); } }, "Back to the search")),
         h("p", {}, "Most uncertain, mark these: ", found.uncertain.map((/** @type {import("./base/api.js").Json} */ one) => h("span", { class: "example" },
           h("a", { href: episodePath(one.uid) }, one.episode_id), ` ${one.value.toFixed(2)} `,
@@ -121,15 +121,15 @@ class SearchPage {
   }
 
   /** @param {Record<string, unknown>} asked */
-  async keep(asked) {
-    const name = await askText("Save as a classifier", "Name of the score, and of the collection of what is right");
-    if (!name) return;
-    try {
-      const found = await post("/api/probe", { ...asked, name });
-      say(`saved as score.${name}; collection ${name}: ${found.positive} episodes`);
-    } catch (error) {
-      say(error instanceof Error ? error.message : String(error), { error: true });
-    }
+  keep(asked) {
+    const name = h("input", { type: "text", required: true, autofocus: true });
+    askForm("Save as a classifier", {
+      about: "A score for every episode, and a collection of those that count as right.", label: "Save", fields: [labelled("Name of the score, and of the collection", name)],
+      act: async () => {
+        const found = await post("/api/probe", { ...asked, name: name.value.trim() });
+        say(`saved as score.${name.value.trim()}; collection ${name.value.trim()}: ${found.positive} episodes`);
+      },
+    });
   }
 
   /** @param {string | null} query @param {string[]} like @param {string[]} unlike */

@@ -21,22 +21,22 @@ PAGES = {
     "/compare?of={0}&of={1}": ".compare-column output",
     "/map": "canvas.points[data-points]",
     "/review": "p.count",
-    "/review?queue=duplicates": ".queue .line",
-    "/review?queue=outliers": ".queue .line",
+    "/review?queue=duplicates": ".queue .rows .row",
+    "/review?queue=outliers": ".queue .rows .row",
     "/review?queue=mislabeled&label=task": "p.count",
     "/collections": "table.plain",
-    "/machine": "table.plain",
+    "/maintenance": "table.plain",
 }
 EMPTY = {
     **dict.fromkeys(("/", "/collections"), ".empty"),
     **dict.fromkeys(("/map", "/review"), "p.count"),
-    "/machine": "main section p",
+    "/maintenance": "main section p",
     "/search": ".offered li",
 }
 KEYS, BUTTONS = "keys", "buttons"
 DIALOGS = [
     ("/?q=env:lift", KEYS, ("?", "t", "r", "n", "c")),
-    ("/?q=env:lift", BUTTONS, ("Columns", "Save search", "Export", "Review")),
+    ("/?q=env:lift", BUTTONS, ("Columns", "Save this filter", "Export", "Review")),
     ("/collections", BUTTONS, ("Export", "Split", "Drop", "Save a filter")),
     ("/search?like={0}&like={1}&unlike={2}&probe=1", BUTTONS, ("Save as a classifier",)),
 ]
@@ -221,7 +221,7 @@ def test_keys_alone_select_on_the_map_export_compare_and_check(page, app):
     page.locator(".compare-column output", has_text="timestep 0").first.wait_for()
     page.keyboard.press("ArrowRight")
     page.locator(".compare-column output", has_text="timestep 1").first.wait_for()
-    page.goto(f"{app.url}/machine")
+    page.goto(f"{app.url}/maintenance")
     tab_to(page, "Health of the vectors")
     page.keyboard.press("Enter")
     page.locator(".job.done", has_text="health").wait_for()

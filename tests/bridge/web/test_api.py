@@ -17,14 +17,14 @@ import pytest
 from command_line import app as commands
 from simplejpeg import decode_jpeg
 from typer.testing import CliRunner
-from web_app import make_archive, need_pages, running_app
+from web_app import make_archive, need_pages, running_app, write_episodes
 
 from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.web.accounts import Account, hash_token
 from bridge.web.api import listing, scatter
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
-from wshard import TrajectoryIngestor, open_wshard
+from wshard import TrajectoryIngestor, convert_location, open_wshard
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -108,6 +108,19 @@ def test_fields_have_what_files_and_people_named(client):
         "operators": names["length"]["operators"],
     }
     assert get(client, "/api/count", where="lane.signal/state.max:>10")["total"] == 1
+    assert 0 < get(client, "/api/count", where=get(client, "/api/fields")["example"])["total"] < 12
+
+
+def test_columns_are_those_in_which_episodes_differ(tmp_path):
+    write_episodes(tmp_path / "own", 4)
+    convert_location(tmp_path / "own", tmp_path / "both.hdf5")
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        assert not ingestor.ingest([tmp_path / "both.hdf5"]).failed
+    with running_app(tmp_path / "lab") as app, app.client() as client:
+        assert get(client, "/api/fields")["columns"] == ["meta.task", "success", "reward"]
+        app.archive.archive.ingest([tmp_path / "own"])
+        app.archive.catalog.annotations.tag(app.archive.catalog.query.ids("length:<85"), "short")
+        assert {*get(client, "/api/fields")["columns"]} >= {"format", "path", "tags"}
 
 
 def test_series_are_the_lanes_of_the_files(client, home):

@@ -1,4 +1,4 @@
-"""Review queues, collections, comparison, map, few-shot search and the machine room in a real browser."""
+"""Review queues, collections, comparison, map, few-shot search and the maintenance in a real browser."""
 
 from __future__ import annotations
 
@@ -22,35 +22,67 @@ def uids_of(app, where, count=3):
     return [row.uid for row in app.archive.catalog.query.select(where, limit=count).rows]
 
 
+LINE = ".queue .rows .row"
+
+
+def is_current(page, number):
+    page.locator(f"#row-{number}.current").wait_for()
+
+
 def test_copies_are_reviewed_by_keyboard_and_the_place_is_remembered(page, app):
     page.goto(f"{app.url}/review?queue=duplicates")
-    page.locator(".queue .line", has_text="data, 0 apart").wait_for()
+    page.locator(LINE, has_text="data, 0 apart").wait_for()
+    assert page.get_by_role("columnheader").all_inner_texts()[1:5] == ["Episode", "Environment", "Difference", "Of"]
     page.keyboard.press("d")
-    page.locator(".queue .line .tag", has_text="duplicate").wait_for()
+    page.locator(f"{LINE} .tag", has_text="duplicate").wait_for()
     page.keyboard.press("u")
     page.get_by_text("undone").wait_for()
     assert app.archive.catalog.query.count("tag:duplicate") == 0
     page.get_by_role("link", name="outliers").click()
-    page.locator(".queue .line").nth(12).wait_for()
-    for _ in range(3):
-        page.keyboard.press("j")
-    page.keyboard.press("k")
-    page.keyboard.press("r")
-    page.keyboard.press("a")
-    page.locator(".line.current .state-accepted").wait_for()
+    page.get_by_text("10 of 13 episodes: the first 10, ").wait_for()
+    page.locator(LINE).nth(9).wait_for()
+    for key in ("j", "j", "j", "k", "a"):
+        page.keyboard.press(key)
+    is_current(page, 3)
+    page.locator("#row-2 .state-accepted").wait_for()
     assert app.archive.catalog.query.count("review:accepted") == 1
+    page.get_by_text("1 of 10 reviewed").wait_for()
     page.reload()
-    page.locator(".queue .line:nth-child(3).current").wait_for()
-    page.get_by_role("button", name="Look again").wait_for()
+    is_current(page, 3)
+    page.get_by_role("button", name="Compute again").wait_for()
     page.screenshot(path=PICTURES / "review.png")
+    page.keyboard.press("k")
+    page.keyboard.press("u")
+    page.locator(".state-accepted").wait_for(state="detached")
+
+
+def test_a_queue_is_worked_through_by_mouse_and_its_columns_stay_where_they_are(page, app):
+    page.goto(f"{app.url}/review?queue=outliers")
+    page.locator(LINE).nth(9).wait_for()
+    page.get_by_text("0 of 10 reviewed").wait_for()
+    places = "heads => heads.map((head) => Math.round(head.getBoundingClientRect().left))"
+    before = page.get_by_role("columnheader").evaluate_all(places)
+    page.locator("#row-4 .right, #row-4 div").nth(3).click()
+    for label, place in (("Accept", 5), ("Unsure", 6), ("Skip", 7), ("Reject", 8), ("Undo", 7)):
+        page.get_by_role("toolbar").get_by_role("button", name=label).click()
+        is_current(page, place)
+    page.get_by_text("2 of 10 reviewed").wait_for()
+    assert page.get_by_role("columnheader").evaluate_all(places) == before
+    page.route("**/api/reviews", lambda route: route.fulfill(status=409, json={"message": "the catalog is busy"}))
+    page.get_by_role("button", name="Accept").click()
+    page.get_by_role("toolbar").get_by_text("the catalog is busy").wait_for()
+    is_current(page, 7)
+    for left in (1, 0):
+        page.get_by_role("toolbar").get_by_role("button", name="Undo").click()
+        page.get_by_text(f"{left} of 10 reviewed").wait_for()
+    assert app.archive.catalog.query.count("review:unsure,rejected") == 0
 
 
 def test_what_checks_found_is_a_queue(page, app):
     catalog = app.archive.catalog
     catalog.checks.flag(catalog.query.ids("episode:arm-09"), CheckFinding("spike", "a jump"))
     page.goto(f"{app.url}/review?q=episode:arm-09")
-    page.locator(".queue .line", has_text="arm-09").get_by_text("spike").wait_for()
-    page.locator(".queue").focus()
+    page.locator(LINE, has_text="arm-09").get_by_text("spike").wait_for()
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Findings of checks").wait_for()
 
@@ -60,9 +92,9 @@ def test_a_leak_and_a_doubtful_label_are_found(page, app):
     page.get_by_text("Name two sets").wait_for()
     assert not any(job.kind == "queue leaks" for job in app.archive.jobs.all())
     page.goto(f"{app.url}/review?queue=leaks&left=env:wipe&right=episode:arm-02")
-    page.locator(".queue .line").first.wait_for()
+    page.locator(LINE).first.wait_for()
     page.goto(f"{app.url}/review?queue=mislabeled&label=task")
-    page.locator("p.count", has_text="Doubtful labels").wait_for()
+    page.locator("p.count", has_text="Episodes whose neighbours have other labels").wait_for()
     page.goto(f"{app.url}/review?queue=leaks&left=nothing:1&right=x")
     page.locator("p.count .problem").wait_for()
 
@@ -192,8 +224,8 @@ def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
     page.screenshot(path=PICTURES / "probe.png")
 
 
-def test_the_machine_room_checks_the_archive_and_shows_what_it_found(page, app):
-    page.goto(f"{app.url}/machine")
+def test_maintenance_checks_the_archive_and_shows_what_it_found(page, app):
+    page.goto(f"{app.url}/maintenance")
     page.get_by_role("button", name="Check files").click()
     page.get_by_text("13 episodes checked: no problems found").wait_for()
     page.get_by_role("button", name="Ingest the known").click()
@@ -206,12 +238,12 @@ def test_the_machine_room_checks_the_archive_and_shows_what_it_found(page, app):
     page.get_by_role("button", name="Repair what").click()
     page.locator(".job.done", has_text="repaired: ").wait_for()
     assert app.archive.catalog.query.count("path:*moved.wshard*") == 1
-    page.screenshot(path=PICTURES / "machine.png")
+    page.screenshot(path=PICTURES / "maintenance.png")
 
 
 def test_the_known_folders_are_watched_until_the_job_is_stopped(page, app):
     (folder,) = app.archive.catalog.episodes.roots()
-    page.goto(f"{app.url}/machine")
+    page.goto(f"{app.url}/maintenance")
     page.get_by_role("button", name="Watch the known").click()
     page.locator(".job.running", has_text="watch").wait_for()
     bad = Path(folder, "zz.wshard")

@@ -70,11 +70,11 @@ def test_hostile_text_stays_text_on_every_page(browser, app):
         f"/search?like={first}": ".hit:not([hidden])",
         f"/compare?of={first}&of={second}": ".compare-column",
         "/map?colour=meta.task": ".legend li",
-        "/review?queue=outliers": ".queue .line",
+        "/review?queue=outliers": ".queue .rows .row",
         "/review?queue=mislabeled&label=task": "p.count",
         f"/review?queue=leaks&left={HOSTILE}&right=x": "p.count",
         "/collections": "table td a",
-        "/machine": ".job .problem",
+        "/maintenance": ".job .problem",
     }
     with signed_in(browser, app) as context:
         page = context.pages[0]

@@ -24,6 +24,14 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+// Control characters but tab and line feed, and those that are not seen or turn the direction of what follows.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Text with what one would not see in it written out: a name cannot pose as another one. @param {string} text */
+export function visible(text) {
+  return text.replace(UNSEEN, (sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
 /**
  * @param {Element} parent
  * @param {(Child | Child[])[]} children
@@ -31,7 +39,7 @@ export function h(tag, attributes = {}, ...children) {
 export function append(parent, children) {
   for (const child of children.flat()) {
     if (child === null || child === undefined || child === false) continue;
-    parent.append(child instanceof Node ? child : String(child));
+    parent.append(child instanceof Node ? child : visible(String(child)));
   }
 }
 

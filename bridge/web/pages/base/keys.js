@@ -1,4 +1,5 @@
 // Keys of a page: one table, which the help shows. Not while somebody types.
+import { openDialog } from "./dialogs.js";
 import { h, say } from "./dom.js";
 
 /** @typedef {{ key: string, about: string, act: (event: KeyboardEvent) => void, changes?: boolean }} Key */
@@ -63,77 +64,4 @@ export function showKeys() {
     .reverse()
     .map((one) => h("tr", {}, h("td", {}, h("kbd", {}, NAMES[one.key] || one.key)), h("td", {}, one.about)));
   openDialog("Keys", h("table", { class: "keys" }, h("tbody", {}, rows)));
-}
-
-/**
- * Show something over the page until it is closed.
- * @param {string} title
- * @param {...(Node | string)} content
- * @returns {HTMLDialogElement}
- */
-export function openDialog(title, ...content) {
-  const id = `dialog-${Math.random().toString(36).slice(2)}`;
-  const before = document.activeElement;
-  const dialog = h(
-    "dialog",
-    { "aria-labelledby": id },
-    h(
-      "header",
-      {},
-      h("h2", { id }, title),
-      h("button", { class: "quiet", "aria-label": "Close", onclick: () => dialog.close() }, "✕"),
-    ),
-    ...content,
-  );
-  dialog.addEventListener("close", () => {
-    dialog.remove();
-    if (before instanceof HTMLElement) before.focus();
-  });
-  document.body.append(dialog);
-  dialog.showModal();
-  return dialog;
-}
-
-/**
- * Ask for a text; null where nobody gives one.
- * @param {string} title
- * @param {string} label
- * @param {string} [value]
- * @returns {Promise<string | null>}
- */
-export function askText(title, label, value = "") {
-  return new Promise((resolve) => {
-    const input = h("input", { type: "text", value, autofocus: true });
-    let given = /** @type {string | null} */ (null);
-    const form = h(
-      "form",
-      {
-        method: "dialog",
-        onsubmit: () => { given = input.value.trim() || null; },
-      },
-      h("label", {}, label, input),
-      h("div", { class: "actions" }, h("button", { class: "primary" }, "OK")),
-    );
-    openDialog(title, form).addEventListener("close", () => resolve(given));
-  });
-}
-
-/**
- * Ask whether something is to be done.
- * @param {string} title
- * @param {string} text
- * @param {string} label
- * @returns {Promise<boolean>}
- */
-export function confirmed(title, text, label) {
-  return new Promise((resolve) => {
-    let given = false;
-    const form = h(
-      "form",
-      { method: "dialog", onsubmit: () => { given = true; } },
-      h("p", {}, text),
-      h("div", { class: "actions" }, h("button", { class: "primary", autofocus: true }, label)),
-    );
-    openDialog(title, form).addEventListener("close", () => resolve(given));
-  });
 }

@@ -1,8 +1,8 @@
 // Changes that people make: each can be undone, one after another, also on the pages that one goes to next.
-import { ApiError, get, post } from "../base/api.js";
+import { ApiError, post } from "../base/api.js";
+import { askForm, labelled, reasonOf } from "../base/dialogs.js";
 import { h, say } from "../base/dom.js";
 import { plural } from "../base/format.js";
-import { askText, confirmed, openDialog } from "../base/keys.js";
 
 /** @typedef {{ episodes: string[] } | { where: string, expect: number }} Target */
 
@@ -23,21 +23,25 @@ function changesDone() {
 }
 
 /**
- * Change something; undoing takes back what this call has changed, and nothing else.
+ * Change something; undoing takes back what this call has changed, and nothing else. Raises what the server refuses.
  * @param {string} label
  * @param {string} path
  * @param {import("../base/api.js").Json} body
  */
 async function change(label, path, body) {
-  try {
-    const { undo } = await post(path, body);
-    if (undo) sessionStorage.setItem(DONE, JSON.stringify([...changesDone(), { label, undo }].slice(-MOST)));
-    say(label, undo ? { action: ["Undo", () => void undoLast()] } : {});
-  } catch (error) {
-    say(error instanceof Error ? error.message : String(error), { error: true });
-    return;
-  }
+  const { undo } = await post(path, body);
+  if (undo) sessionStorage.setItem(DONE, JSON.stringify([...changesDone(), { label, undo }].slice(-MOST)));
+  say(label, undo ? { action: ["Undo", () => void undoLast()] } : {});
   for (const act of watchers) act();
+}
+
+/**
+ * Say what was refused, in the corner: for changes that no dialog asks for.
+ * @param {Promise<unknown>} changing
+ * @returns {Promise<boolean>} whether it was done
+ */
+function report(changing) {
+  return changing.then(() => true, (error) => { say(reasonOf(error), { error: true }); return false; });
 }
 
 /**
@@ -78,90 +82,105 @@ function many(target) {
   return plural("episodes" in target ? target.episodes.length : target.expect, "episode");
 }
 
-/** @param {Target} target @param {string} name @param {boolean} [off] */
-export function tag(target, name, off = false) {
+/** Which episodes these are, where nobody has chosen them one by one. @param {Target} target */
+function which(target) {
+  if ("episodes" in target) return "";
+  return target.where ? `All that pass the filter ${target.where}` : "All episodes of the archive";
+}
+
+/** @param {Target} target @param {string} name @param {boolean} off */
+function changeTag(target, name, off) {
   return change(`${off ? `untagged ${name}:` : `tagged ${name}:`} ${many(target)}`, "/api/tags", { ...target, name, remove: off });
 }
 
-/** @param {Target} target @param {string} state */
+/** Raises what the server refuses. @param {Target} target @param {string} state */
 export function review(target, state) {
   return change(`${state}: ${many(target)}`, "/api/reviews", { ...target, state });
 }
 
+/** @param {Target} target @param {string} text */
+function addNote(target, text) {
+  return change(`noted: ${many(target)}`, "/api/notes", { ...target, text });
+}
+
+/** @param {Target} target @param {string} name @param {boolean} [off] */
+export function tag(target, name, off = false) {
+  return report(changeTag(target, name, off));
+}
+
 /** Rate episodes from 1 to 5. @param {string[]} episodes @param {number} value */
 export function rate(episodes, value) {
-  return change(`rated ${"★".repeat(value)}: ${plural(episodes.length, "episode")}`, "/api/scores", { episodes, name: "rating", value });
+  return report(change(`rated ${"★".repeat(value)}: ${plural(episodes.length, "episode")}`, "/api/scores", { episodes, name: "rating", value }));
 }
 
 /** @param {Target} target @param {string} text */
 export function note(target, text) {
-  return change(`noted: ${many(target)}`, "/api/notes", { ...target, text });
+  return report(addNote(target, text));
 }
 
-/** @type {[string, string][]} */
-const STATES = [["a", "accepted"], ["x", "rejected"], ["u", "unsure"]];
+/** Review states: the key of each, wherever one reviews, and what its button says. */
+export const STATES = /** @type {[string, string, string][]} */ ([["a", "accepted", "Accept"], ["x", "rejected", "Reject"], ["m", "unsure", "Unsure"]]);
 
 /** Ask for a review state: one key each. @param {Target} target */
 export function askReview(target) {
-  const buttons = STATES.map(([key, state], index) =>
-    h("button", { autofocus: index === 0, onclick: () => { dialog.close(); void review(target, state); } },
-      h("kbd", {}, key), ` ${state}`));
-  const other = h("input", { type: "text", "aria-label": "Another state", placeholder: "another state" });
-  const form = h("form", {
-    onsubmit: (/** @type {Event} */ event) => {
-      event.preventDefault();
-      if (!other.value.trim()) return;
-      dialog.close();
-      void review(target, other.value.trim());
+  const other = h("input", { type: "text", required: true });
+  const buttons = STATES.map(([key, state, label], index) =>
+    h("button", { type: "button", autofocus: index === 0, onclick: () => act(state) }, h("kbd", {}, key), ` ${label}`));
+  const choices = h("div", {
+    class: "choices", role: "group", "aria-label": "Review",
+    onkeydown: (/** @type {KeyboardEvent} */ event) => {
+      const found = STATES.find(([key]) => key === event.key);
+      if (found) act(found[1]);
     },
-  }, other);
-  const dialog = openDialog(`Review ${many(target)}`, h("div", { class: "choices" }, buttons), form);
-  dialog.addEventListener("keydown", (event) => {
-    if (event.target === other) return;
-    const found = STATES.find(([key]) => key === event.key);
-    if (!found) return;
-    event.preventDefault();
-    dialog.close();
-    void review(target, found[1]);
+  }, buttons);
+  const attempt = askForm(`Review ${many(target)}`, {
+    about: which(target), label: "Set this state", fields: [choices, labelled("Another state", other)],
+    act: () => review(target, other.value.trim()),
+  });
+  const act = (/** @type {string} */ state) => void attempt(() => review(target, state));
+}
+
+/** @param {Target} target */
+export function askTag(target) {
+  const name = textField();
+  askForm(`Tag ${many(target)}`, {
+    about: which(target), label: `Tag ${many(target)}`, fields: [labelled("Tag", name, "with a leading - it is removed")],
+    act: () => changeTag(target, name.value.trim().replace(/^-/, ""), name.value.trim().startsWith("-")),
   });
 }
 
 /** @param {Target} target */
-export async function askTag(target) {
-  const name = await askText(`Tag ${many(target)}`, "Tag (with a leading - to remove it)");
-  if (name) await (name.startsWith("-") ? tag(target, name.slice(1), true) : tag(target, name));
-}
-
-/** @param {Target} target */
-export async function askNote(target) {
-  const text = await askText(`Note about ${many(target)}`, "Note");
-  if (text) await note(target, text);
+export function askNote(target) {
+  const text = textField();
+  askForm(`Note about ${many(target)}`, {
+    about: which(target), label: `Note about ${many(target)}`, fields: [labelled("Note", text)], act: () => addNote(target, text.value.trim()),
+  });
 }
 
 /**
  * Ask for a name, and save what passes a filter, or the episodes, as a collection.
  * @param {Target} target
  */
-export async function askCollection(target) {
-  const name = await askText(`Save ${many(target)} as a collection`, "Name of the collection");
-  if (name) await change(`collection ${name}: ${many(target)}`, "/api/collections", { ...target, name });
+export function askCollection(target) {
+  const name = textField();
+  askForm(`Save ${many(target)} as a collection`, {
+    about: which(target), label: `Save ${many(target)}`, fields: [labelled("Name of the collection", name, "a snapshot: what is in it stays as it is now")],
+    act: () => change(`collection ${name.value.trim()}: ${many(target)}`, "/api/collections", { ...target, name: name.value.trim() }),
+  });
 }
 
-/** Keep a filter as a live collection. @param {string} where */
-export async function askSavedSearch(where) {
-  const name = await askText("Save this search", "Name of the live collection");
-  if (name) await change(`saved the search ${name}`, "/api/collections", { name, where, live: true });
+/** Keep a filter as a live collection, of what passes it at any time. @param {string} where */
+export function askLiveCollection(where) {
+  const name = textField();
+  const filter = h("input", { type: "text", class: "code", value: where, required: true });
+  if (!where) [name, filter].forEach((input) => input.toggleAttribute("autofocus"));
+  askForm("Save a filter", {
+    about: "A live collection has what passes its filter at any time.", label: "Save",
+    fields: [labelled("Filter", filter), labelled("Name of the live collection", name)],
+    act: () => change(`saved the filter ${name.value.trim()}`, "/api/collections", { name: name.value.trim(), where: filter.value.trim(), live: true }),
+  });
 }
 
-/**
- * Have somebody confirm a change of everything that passes a filter, with how many that is.
- * @param {string} where
- * @param {string} what
- * @returns {Promise<Target | null>}
- */
-export async function confirmAll(where, what) {
-  const { total } = await get("/api/count", { where });
-  const told = where ? `pass the filter ${where}` : "are in the archive";
-  const sure = await confirmed(what, `${plural(total, "episode")} ${told}. All of them will be changed.`, `Change ${plural(total, "episode")}`);
-  return sure ? { where, expect: total } : null;
+function textField() {
+  return h("input", { type: "text", required: true, pattern: ".*\\S.*", title: "some text", autofocus: true });
 }

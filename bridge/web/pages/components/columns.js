@@ -1,50 +1,73 @@
 // Columns of the list of episodes: how a field is shown, and which ones are.
-import { h } from "../base/dom.js";
-import { number, shown } from "../base/format.js";
-import { openDialog } from "../base/keys.js";
+import { askForm, labelled } from "../base/dialogs.js";
+import { fill, h } from "../base/dom.js";
+import { number, plural, shown } from "../base/format.js";
 
 /** @typedef {import("./table.js").Row} Row */
 /** @typedef {import("./table.js").Column} Column */
 
-export const TASK = "meta.task";
-export const DEFAULT = ["env", TASK, "length", "reward", "success", "review", "tags", "score.rating"];
-const TITLES = /** @type {Record<string, string>} */ ({ env: "Env", reward: "Reward", "score.rating": "Rating" });
+const USUAL = ["env", "meta.task", "format", "path", "length", "reward", "success", "review", "tags", "score.rating"];
+const MOST = 300; // fields that the dialog lists at once
+const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", "meta.task": "Task", path: "Location" });
+
+/** The columns that are shown where nobody has chosen others. @param {string[]} [telling] those in which episodes differ */
+export function usualColumns(telling) {
+  const place = telling?.includes("root") ? ["path"] : []; // in several folders
+  return telling ? USUAL.filter((name) => name === "length" || telling.includes(name) || place.includes(name)) : USUAL;
+}
 
 /**
- * Ask which columns to show.
+ * Ask which columns to show: any field of the archive, found by its name.
  * @param {string[]} columns those that are
  * @param {string[]} fields those of the archive
- * @param {(columns: string[]) => void} onChosen
+ * @param {(columns: string[]) => void} onChosen given none: those by default
  */
 export function askColumns(columns, fields, onChosen) {
-  const offered = [...new Set([...columns, "env", "length", "reward", "success", "review", "tags", "flag",
-    ...fields.filter((name) => /^(meta\.|score\.)/.test(name)), "ingested_at", "size", "collection", "path"])];
-  const boxes = offered.map((name) => h("label", {}, h("input", { type: "checkbox", name, checked: columns.includes(name) }), name));
-  const other = h("input", { type: "text", "aria-label": "Another field", placeholder: "another field, e.g. lane.action/ctrl.max" });
-  const form = h("form", {
-    method: "dialog",
-    onsubmit: () => {
-      const picked = boxes.map((box) => /** @type {HTMLInputElement} */ (box.firstElementChild)).filter((box) => box.checked).map((box) => box.name);
-      if (other.value.trim()) picked.push(other.value.trim());
-      onChosen(picked);
-    },
-  }, h("div", { class: "columns" }, boxes), other, h("div", { class: "actions" }, h("button", { class: "primary" }, "Show")));
-  openDialog("Columns", form);
+  const chosen = new Set(columns);
+  const known = [...new Set([...columns, "tags", ...fields])];
+  const list = h("div", { class: "checks", role: "group", "aria-label": "Fields" });
+  const more = h("p", { class: "soft", role: "status" });
+  const draw = () => {
+    const text = search.value.trim();
+    const found = known.filter((name) => name.toLowerCase().includes(text.toLowerCase()));
+    if (text && !found.length) found.push(text);
+    fill(list, found.slice(0, MOST).map((name) => h("label", { title: name }, h("input", {
+      type: "checkbox", checked: chosen.has(name),
+      onchange: () => { if (!chosen.delete(name)) chosen.add(name); },
+    }), h("span", {}, name))));
+    fill(more, found.length > MOST ? `${number(found.length - MOST)} more: type a part of the name` : `${plural(found.length, "field")}`);
+  };
+  const search = h("input", { type: "search", autofocus: true, autocomplete: "off", placeholder: "such as size, meta. or .max", oninput: draw });
+  const attempt = askForm("Columns", {
+    label: "Show these", act: async () => onChosen([...chosen]),
+    fields: [labelled("Find a field", search), list, more,
+      h("button", { type: "button", class: "link", onclick: () => void attempt(async () => onChosen([])) }, "Back to the usual columns")],
+  });
+  draw();
+}
+
+/** Where an episode is: the folder that was ingested, the file below it, and its place in the file. @param {Row} row */
+function locationOf({ root, path, key }) {
+  const folder = root.split("/").at(-1);
+  return `${folder}${path.slice(root.length)}${key ? `#${key}` : ""}`;
 }
 
 /** @param {string} name @returns {Column} */
 export function column(name) {
   const right = ["length", "reward", "size", "id"].includes(name) || name.startsWith("score.") || name.startsWith("lane.");
-  const title = TITLES[name] || (name[0].toUpperCase() + name.slice(1)).replace(/^(Meta|Score)\./, "");
+  const plain = name.replace(/^(meta|score)\./, "");
+  const title = TITLES[name] || plain[0].toUpperCase() + plain.slice(1).replaceAll("_", " ");
   const cell = (/** @type {Row} */ row) => {
     const value = row[name];
     if (name === "tags") return h("span", {}, value.map((/** @type {string} */ tag) => h("span", { class: "tag" }, tag)));
     if (name === "score.rating") return value === null ? "" : "★".repeat(Math.max(0, Math.min(5, value)));
     if (name === "success" && value !== null) return h("span", { class: value ? "yes" : "no" }, shown(value));
     if (name === "review" && value) return h("span", { class: `tag state-${value}` }, value);
-    return typeof value === "number" ? number(value) : shown(value);
+    if (name === "path") return h("span", { title: value }, locationOf(row));
+    return h("span", { title: typeof value === "string" ? value : null }, typeof value === "number" ? number(value) : shown(value));
   };
   const sort = ["tags", "tag", "flag", "collection"].includes(name) ? undefined : name;
-  const narrow = ["success", "review", "score.rating", "length", "reward"].includes(name);
-  return { name, title, width: narrow ? "72px" : "minmax(70px, 1.2fr)", right, sort, cell };
+  const narrow = ["success", "review", "score.rating", "length", "reward", "format"].includes(name);
+  const width = narrow ? "84px" : ["meta.task", "path"].includes(name) ? "minmax(120px, 2fr)" : "minmax(110px, 1.2fr)";
+  return { name, title, width, right, sort, cell };
 }

@@ -1,8 +1,8 @@
 // Exports: episodes in another format, converted by a background job, with its progress and its download.
 import { get, post, remove } from "../base/api.js";
+import { labelled, openDialog, reasonOf } from "../base/dialogs.js";
 import { fill, h } from "../base/dom.js";
 import { number, plural } from "../base/format.js";
-import { openDialog } from "../base/keys.js";
 
 /** @typedef {import("../base/api.js").Json} Json */
 
@@ -14,33 +14,38 @@ const POLL_MS = 400;
  * @param {string} what
  */
 export async function askExport(target, what) {
-  const { items } = await get("/api/formats");
-  const format = h("select", { "aria-label": "Format" }, items.map((/** @type {Json} */ one) =>
-    h("option", { value: one.format }, `${one.format}: ${one.about}`)));
+  const format = h("select", { "aria-label": "Format", autofocus: true });
   const name = h("input", { type: "text", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,99}", value: suggested(target), title: "letters, digits, _ and -" });
   const limits = h("p", { class: "soft" });
-  const told = h("div", { class: "export", "aria-live": "polite" });
-  const show = () => {
-    const chosen = items.find((/** @type {Json} */ one) => one.format === format.value);
-    limits.hidden = !chosen.cannot_hold.length;
-    fill(limits, chosen.cannot_hold.length ? `It cannot hold: ${chosen.cannot_hold.join("; ")}.` : "");
+  const result = h("div", { class: "export", "aria-live": "polite" });
+  const button = h("button", { class: "primary", disabled: true }, `Export ${what}`);
+  const attempt = async (/** @type {() => Promise<unknown>} */ run) => {
+    try {
+      await run();
+    } catch (error) {
+      fill(result, h("p", { class: "problem" }, reasonOf(error)));
+    }
   };
-  format.addEventListener("change", show);
   const form = h("form", {
-    onsubmit: async (/** @type {Event} */ event) => {
+    onsubmit: (/** @type {Event} */ event) => {
       event.preventDefault();
-      try {
-        const job = await post("/api/exports", { ...target, format: format.value, name: name.value.trim() });
-        await follow(job, told, () => told.isConnected);
-      } catch (error) {
-        fill(told, h("p", { class: "problem" }, error instanceof Error ? error.message : String(error)));
-      }
+      void attempt(async () => follow(await post("/api/exports", { ...target, format: format.value, name: name.value.trim() }), result, () => result.isConnected));
     },
-  }, h("label", {}, "Format", format), limits, h("label", {}, "Name", name),
-    h("p", { class: "soft" }, "It is written into the folder .exports of the archive, and can be downloaded from here."),
-    h("div", { class: "actions" }, h("button", { class: "primary" }, "Export")), told);
+  }, labelled("Format", format), limits, labelled("Name", name, "It is written into the folder .exports of the archive, and can be downloaded from here."),
+  h("div", { class: "actions" }, button), result);
   openDialog(`Export ${what}`, form);
-  show();
+  await attempt(async () => {
+    const { items } = await get("/api/formats");
+    fill(format, items.map((/** @type {Json} */ one) => h("option", { value: one.format }, `${one.format}: ${one.about}`)));
+    const show = () => {
+      const chosen = items.find((/** @type {Json} */ one) => one.format === format.value);
+      limits.hidden = !chosen.cannot_hold.length;
+      fill(limits, chosen.cannot_hold.length ? `It cannot hold: ${chosen.cannot_hold.join("; ")}.` : "");
+    };
+    format.addEventListener("change", show);
+    show();
+    button.disabled = false;
+  });
 }
 
 /** @param {{ collection: string } | import("./annotations.js").Target} target */

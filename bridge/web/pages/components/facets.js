@@ -1,13 +1,16 @@
 // Facets: the values of fields with their counts, and histograms that one brushes. All of it is text of the filter.
 import { get, isAborted } from "../base/api.js";
-import { context2d, fill, h, themed } from "../base/dom.js";
+import { context2d, debounce, fill, h, themed } from "../base/dom.js";
 import { number, shown } from "../base/format.js";
 import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "../model/filter_text.js";
 
-const FIELDS = ["env", "meta.task", "success", "review", "tag", "flag", "collection"];
+const FIELDS = ["env", "meta.task", "format", "root", "path", "success", "review", "tag", "flag", "collection"];
+const SOMETIMES = ["meta.task", "path"]; // where they tell what others do not
 const NUMBERS = ["length", "reward"];
-const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", "meta.task": "Task", reward: "Total reward" });
-const MOST = 12;
+const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", "meta.task": "Task", root: "Folder", path: "File", reward: "Total reward" });
+const FEW = 8;
+const MOST = 200;
+const LISTS = ["tag", "flag", "collection"]; // of which an episode may have several: one value that all have is worth showing
 const AT_ONCE = 2; // rows that one scrolls to must not wait for all of them
 
 export class Facets {
@@ -16,12 +19,16 @@ export class Facets {
     this.onFilter = onFilter;
     this.where = "";
     this.element = h("aside", { class: "facets", "aria-label": "Facets" });
-    /** @type {Map<string, HTMLElement>} */
+    /** @type {Map<string, { body: HTMLElement, search: HTMLInputElement, isLong: boolean }>} */
     this.places = new Map();
     for (const field of [...FIELDS, ...NUMBERS]) {
       const body = h("div", { class: "body" });
-      this.places.set(field, body);
-      this.element.append(h("details", { open: true, class: "facet", "data-field": field }, h("summary", {}, title(field)), body));
+      const search = h("input", {
+        type: "search", hidden: true, autocomplete: "off", placeholder: "find", "aria-label": `Find in ${title(field)}`,
+        oninput: debounce(250, () => void this.showValues(field, this.control.signal)),
+      });
+      this.places.set(field, { body, search, isLong: false });
+      this.element.append(h("details", { open: true, class: "facet nothing", "data-field": field }, h("summary", {}, title(field)), search, body));
     }
     this.control = new AbortController();
   }
@@ -31,14 +38,14 @@ export class Facets {
     this.control.abort();
   }
 
-  /** @param {string} where */
-  async show(where) {
+  /** @param {string} where @param {string[]} telling columns in which episodes differ */
+  async show(where, telling) {
     this.where = where;
     this.stop();
     this.control = new AbortController();
     const { signal } = this.control;
     const wanted = [
-      ...FIELDS.map((field) => () => this.showValues(field, signal)),
+      ...FIELDS.filter((field) => !SOMETIMES.includes(field) || telling.includes(field)).map((field) => () => this.showValues(field, signal)),
       ...NUMBERS.map((field) => () => this.showNumbers(field, signal)),
     ];
     const next = async () => {
@@ -51,20 +58,38 @@ export class Facets {
 
   /** @param {string} field @param {AbortSignal} signal */
   async showValues(field, signal) {
-    const place = /** @type {HTMLElement} */ (this.places.get(field));
+    const place = this.place(field);
+    const { body, search, isLong } = place;
+    const text = search.value.trim();
     try {
-      const where = withoutField(this.where, field);
-      const found = await get("/api/facets", { field, where, limit: MOST + 1, sample: true }, signal);
+      const others = withoutField(this.where, field);
+      const where = text ? `${others} ${field}:*${quoteValue(text)}*` : others;
+      const found = await get("/api/facets", { field, where, limit: isLong || text ? MOST : FEW + 1, sample: true }, signal);
       const chosen = valuesOf(this.where, field);
       const values = /** @type {{ value: any, episodes: number }[]} */ (found.items[0].values);
       const most = Math.max(1, ...values.map((one) => one.episodes));
-      const hidden = values.every((one) => one.value === null);
-      place.closest("details")?.classList.toggle("nothing", hidden);
-      fill(place, values.slice(0, MOST).map((one) => this.value(field, one, chosen, most, found.scale > 1 ? "~" : "")),
-        values.length > MOST && h("p", { class: "more" }, "more values: type them above"));
+      const hasMore = values.length > FEW;
+      const isTelling = values.length > 1 || chosen.length > 0 || this.where.includes(`-${field}:*`) || values.some((one) => LISTS.includes(field) && one.value !== null);
+      if (!text) {
+        body.closest("details")?.classList.toggle("nothing", !isTelling);
+        search.hidden = !hasMore;
+      }
+      const more = (/** @type {boolean} */ long) => {
+        place.isLong = long;
+        return this.showValues(field, this.control.signal);
+      };
+      fill(body, values.slice(0, isLong || text ? MOST : FEW).map((one) => this.value(field, one, chosen, most, found.scale > 1 ? "~" : "")),
+        !values.length && h("p", { class: "more" }, "none"),
+        hasMore && !text && h("button", { class: "link more", onclick: () => void more(!isLong).then(() => /** @type {HTMLElement | null} */ (body.querySelector("button.more"))?.focus()) }, isLong ? "Show fewer" : "Show more"),
+        isLong && values.length === MOST && h("p", { class: "more" }, `the ${MOST} most frequent: find others above`));
     } catch (error) {
-      if (!isAborted(error)) fill(place, h("p", { class: "more" }, "not for this filter"));
+      if (!isAborted(error)) fill(body, h("p", { class: "more" }, "cannot be counted for this filter"));
     }
+  }
+
+  /** @param {string} field */
+  place(field) {
+    return /** @type {{ body: HTMLElement, search: HTMLInputElement, isLong: boolean }} */ (this.places.get(field));
   }
 
   /** @param {string} field @param {{ value: any, episodes: number }} one @param {string[]} chosen @param {number} most @param {string} about */
@@ -74,20 +99,21 @@ export class Facets {
     const name = missing ? "none" : one.value === "" ? '""' : shown(one.value);
     const bar = h("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${(100 * one.episodes) / most}%`;
+    const brief = ["root", "path"].includes(field) ? name.split("/").slice(-2).join("/") : name;
     return h("label", { class: missing ? "value missing" : "value", title: name },
       h("input", {
         type: "checkbox",
         checked,
         onchange: () => this.onFilter(toggleValue(this.where, field, one.value)),
       }),
-      h("span", { class: "name" }, name),
+      h("span", { class: "name" }, brief),
       h("span", { class: "count" }, about, number(one.episodes)),
       bar);
   }
 
   /** @param {string} field @param {AbortSignal} signal */
   async showNumbers(field, signal) {
-    const place = /** @type {HTMLElement} */ (this.places.get(field));
+    const place = this.place(field).body;
     try {
       const where = withoutField(this.where, field);
       const found = await get("/api/facets", { histogram: field, where, bins: 24, sample: true }, signal);
@@ -98,7 +124,7 @@ export class Facets {
       fill(place, histogram.element);
       histogram.draw(rangeOf(this.where, field));
     } catch (error) {
-      if (!isAborted(error)) fill(place, h("p", { class: "more" }, "not for this filter"));
+      if (!isAborted(error)) fill(place, h("p", { class: "more" }, "cannot be counted for this filter"));
     }
   }
 }

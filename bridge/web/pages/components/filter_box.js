@@ -1,9 +1,11 @@
 // The box for a filter: completion of fields and values, and mistakes shown at their character.
 import { ApiError, get } from "../base/api.js";
 import { debounce, fill, h } from "../base/dom.js";
-import { quoteValue, typedAt } from "../model/filter_text.js";
+import { partsOf, quoteValue, typedAt } from "../model/filter_text.js";
 
 /** @typedef {{ name: string, type: string | null, many: boolean, operators: string[] }} Field */
+
+const PATIENCE_MS = 1500;
 
 export class FilterBox {
   /**
@@ -14,6 +16,11 @@ export class FilterBox {
     /** @type {Field[]} */
     this.fields = [];
     this.at = -1;
+    this.isEntered = false; // as it is
+    /** @type {ApiError | null} */
+    this.mistake = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.waiting = undefined;
     /** @type {{ start: number, words: { text: string, about: string }[] }} */
     this.offered = { start: 0, words: [] };
     this.list = h("ul", { id: "filter-words", role: "listbox", "aria-label": "Completions", class: "words", hidden: true });
@@ -22,7 +29,7 @@ export class FilterBox {
       type: "search",
       id: "filter",
       "aria-label": label,
-      placeholder: 'env:reach-v3 reward:0.8.. -tag:bad "pick up"',
+      placeholder: label,
       autocomplete: "off",
       spellcheck: "false",
       role: "combobox",
@@ -33,6 +40,7 @@ export class FilterBox {
       onclick: () => this.typed(),
       onblur: () => {
         this.begun = false;
+        this.showMistake();
         setTimeout(() => this.close(), 150);
       },
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.pressed(event),
@@ -43,9 +51,13 @@ export class FilterBox {
     this.changed = debounce(350, () => this.give());
   }
 
-  /** Complete these fields, also what was typed before they were known. @param {Field[]} fields */
-  setFields(fields) {
-    this.fields = fields;
+  /**
+   * Complete these fields, also what was typed before they were known, and give an example of the archive.
+   * @param {import("../base/api.js").Json} found what /api/fields answers
+   */
+  setFields({ items, example }) {
+    this.fields = items;
+    if (example) this.input.placeholder = `such as ${example}`;
     this.complete();
   }
 
@@ -55,6 +67,8 @@ export class FilterBox {
   }
 
   typed() {
+    this.isEntered = false;
+    this.report(null);
     this.complete();
     this.changed();
   }
@@ -65,13 +79,27 @@ export class FilterBox {
     this.onChange(this.input.value.trim(), first);
   }
 
-  /** Show a mistake, or none. @param {unknown} error */
+  /** Show a mistake, or none; one in the word that is being typed waits for a pause. @param {unknown} error */
   report(error) {
-    if (!(error instanceof ApiError)) {
-      fill(this.problem);
-      this.input.removeAttribute("aria-invalid");
+    clearTimeout(this.waiting);
+    this.mistake = error instanceof ApiError ? error : null;
+    fill(this.problem);
+    this.input.removeAttribute("aria-invalid");
+    if (!this.mistake) return;
+    if (this.isEntered || document.activeElement !== this.input) {
+      this.showMistake();
       return;
     }
+    const typed = this.input.value.slice(0, this.input.selectionStart ?? undefined);
+    const isHere = (this.mistake.position ?? 0) + 1 >= (partsOf(typed).at(-1)?.start ?? 0);
+    const value = typedAt(typed, typed.length);
+    const isBegun = isHere && value.field && /^([<>]=?|"[^"]*)?$/.test(value.typed); // nothing to compare with yet
+    if (!isBegun) this.waiting = setTimeout(() => this.showMistake(), isHere ? PATIENCE_MS : 0);
+  }
+
+  showMistake() {
+    const error = this.mistake;
+    if (!error) return;
     this.input.setAttribute("aria-invalid", "true");
     const text = this.input.value;
     const at = error.position;
@@ -168,6 +196,8 @@ export class FilterBox {
       event.preventDefault();
       this.take(this.at);
     } else if (event.key === "Enter") {
+      this.isEntered = true;
+      this.showMistake();
       this.close();
       this.give();
     }

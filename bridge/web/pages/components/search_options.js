@@ -12,7 +12,7 @@ export class SearchOptionsForm {
   /** @param {() => void} changed */
   constructor(changed) {
     this.changed = changed;
-    this.element = h("div", { class: "columns" });
+    this.element = h("div", { class: "options" });
     /** @type {Record<string, string[]>} the names of the options of each route */
     this.names = {};
     /** @type {{ parameter: Parameter, input: HTMLInputElement }[]} */
@@ -28,7 +28,8 @@ export class SearchOptionsForm {
       const others = parameters.filter((one) => !this.fields.some((field) => field.parameter.name === one.name));
       this.fields.push(...others.map((parameter) => ({ parameter, input: this.makeInput(parameter) })));
     }
-    fill(this.element, this.fields.map(({ parameter, input }) => h("label", {}, `${parameter.name.replaceAll("_", "-")}: ${parameter.description}`, input)));
+    fill(this.element, this.fields.map(({ parameter, input }) => h("label", {},
+      h("strong", {}, parameter.name.replaceAll("_", "-")), input, h("small", { class: "soft" }, parameter.description))));
   }
 
   /** @param {Parameter} parameter */

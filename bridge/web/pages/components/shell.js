@@ -12,7 +12,7 @@ const PAGES = [
   ["/map", "Map", "map"],
   ["/review", "Review", "review"],
   ["/collections", "Collections", "collections"],
-  ["/machine", "Machine room", "machine"],
+  ["/maintenance", "Maintenance", "maintenance"],
 ];
 const POLL_MS = 2000;
 /** @type {string | null} the archive's state when the page was opened: what changes while it loads counts, too */
@@ -67,7 +67,7 @@ function showNews(place, now, before) {
   const job = now.running;
   const more = now.episodes - before;
   fill(place, more > 0 && `+${number(more)} ${more === 1 ? "episode" : "episodes"} `,
-    job && h("a", { href: "/machine" }, `${job.kind.split(" ", 2).join(" ")} ${job.what} `,
+    job && h("a", { href: "/maintenance" }, `${job.kind.split(" ", 2).join(" ")} ${job.what} `,
       job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.kind })));
 }
 

@@ -183,7 +183,7 @@ export class SimilarMoments {
 
   controls() {
     const changed = debounce(200, () => void this.search());
-    const where = h("input", { type: "text", "aria-label": "Filter of the hits", placeholder: "filter, e.g. env:reach-v3", oninput: () => { this.options.where = where.value; changed(); } });
+    const where = h("input", { type: "text", "aria-label": "Filter of the hits", placeholder: "filter", oninput: () => { this.options.where = where.value; changed(); } });
     const box = (/** @type {string} */ label, /** @type {"onePer" | "others"} */ name) => h("label", {},
       h("input", { type: "checkbox", checked: this.options[name], onchange: (/** @type {Event} */ event) => {
         this.options[name] = /** @type {HTMLInputElement} */ (event.target).checked;
@@ -214,7 +214,7 @@ export class SimilarMoments {
     const { like, unlike } = this.options;
     fill(this.marked, like.length + unlike.length > 0 && [
       `with ${plural(like.length, "example")} and ${plural(unlike.length, "counter-example")} `,
-      h("button", { class: "quiet", onclick: () => { Object.assign(this.options, { like: [], unlike: [] }); void this.search(); } }, "Leave them out"),
+      h("button", { class: "quiet", onclick: () => { Object.assign(this.options, { like: [], unlike: [] }); void this.search(); } }, "Clear the examples"),
     ]);
     try {
       await this.hits.show(await findHits(this.query, this.options, signal), this.query, signal);

@@ -1,7 +1,28 @@
 // Review queues as lines: one episode each, with what is said of it; and how far a queue is that is being computed.
-import { number } from "../base/format.js";
+import { number, plural } from "../base/format.js";
 
 /** @typedef {import("../base/api.js").Json} Json */
+
+/** The queues: their titles, what is in them, and the head of the column that says why. */
+export const QUEUES = /** @type {Record<string, { title: string, about: string, why: string }>} */ ({
+  flagged: { title: "Flagged", why: "Findings", about: "Episodes in which checks of quality found something, the newest first." },
+  duplicates: { title: "Duplicates", why: "Difference", about: "Episodes with the same data as another one, or nearly the same." },
+  leaks: { title: "Leaks", why: "Difference", about: "Episodes of the second set that are copies of episodes of the first." },
+  outliers: { title: "Outliers", why: "Distance", about: "Episodes that are far even from those most similar to them, the farthest first." },
+  mislabeled: { title: "Doubtful labels", why: "Label", about: "Episodes whose neighbours have other labels than theirs, the most doubtful first." },
+});
+
+/**
+ * How many are in a queue, of how many, and why no more.
+ * @param {string} queue
+ * @param {Json} found
+ * @returns {string}
+ */
+export function cutOf(queue, { items, total, of, cut }) {
+  const what = queue === "duplicates" ? "group" : queue === "leaks" ? "pair" : "episode";
+  const first = total > items.length ? `, the first ${number(items.length)} are listed` : "";
+  return `${of ? `${number(total)} of ${plural(of, what)}` : plural(total, what)}${cut ? `: ${cut}` : ""}${first}.`;
+}
 
 /**
  * One line per episode to look at, with what is said of it.

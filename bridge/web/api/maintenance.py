@@ -1,4 +1,4 @@
-"""Routes of the machine room: Spaces, storage, jobs, and the checks and repairs that run as jobs."""
+"""Routes of maintenance: Spaces, storage, jobs, and the checks and repairs that run as jobs."""
 
 from __future__ import annotations
 

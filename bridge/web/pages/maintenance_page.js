@@ -1,4 +1,4 @@
-// The machine room: what is stored, how it was embedded, what checks found, and long work with its progress.
+// Maintenance: what is stored, how it was embedded, what checks found, and long work with its progress.
 import { get, post } from "./base/api.js";
 import { fill, h, say } from "./base/dom.js";
 import { number, plural, shown, size } from "./base/format.js";
@@ -13,13 +13,13 @@ const KINDS = /** @type {[string, string][]} */ ([
   ["health", "Health of the vectors"], ["ingest", "Ingest the known folders again"], ["watch", "Watch the known folders"],
 ]);
 
-export function showMachine() {
-  void new MachinePage().begin();
+export function showMaintenance() {
+  void new MaintenancePage().begin();
 }
 
-class MachinePage {
+class MaintenancePage {
   constructor() {
-    this.main = makeShell("Machine room");
+    this.main = makeShell("Maintenance");
     this.main.classList.add("scrolled");
     this.known = "";
     this.jobs = h("section", { "aria-label": "Jobs" });
@@ -30,7 +30,7 @@ class MachinePage {
   async begin() {
     const start = h("div", { class: "bar-actions change" }, KINDS.map(([kind, title]) =>
       h("button", { title, onclick: () => void this.start(kind) }, title)));
-    fill(this.main, h("h1", {}, "Machine room"), start, this.jobs, this.storage, this.spaces);
+    fill(this.main, h("h1", {}, "Maintenance"), start, this.jobs, this.storage, this.spaces);
     void this.watch();
     const [storage, spaces] = await Promise.all([get("/api/storage"), get("/api/spaces")]);
     const sum = (/** @type {string} */ name) => storage.items.reduce((/** @type {number} */ total, /** @type {Json} */ one) => total + one[name], 0);
