@@ -13,7 +13,7 @@ import numpy as np
 from embedders.canonical_json import JSON, canonical, check_count, check_text, parse, sha256
 from embedders.numeric import check_number
 from embedders.rotations import Rotation, canonical_rows, in_channels
-from embedders.units import OtherScale, check_units, scale_from
+from embedders.units import NO_LABELS, OtherScale, check_units, scale_from, share_rows
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
@@ -181,14 +181,13 @@ class Space:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
-    def canonical(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def canonical(self, rows: NDArray[Any], labels: Mapping[str, str] = NO_LABELS) -> NDArray[Any]:
         """Return the rows of an episode, or of a part of one, as embedders and alignment compare them.
 
-        In the unit that most episodes have, with rotations in their canonical form; images as they are.
+        In the scale that most episodes have, with rotations in their canonical form; images as they are. labels: what
+        is known of the source of the episode.
         """
-        for unit in self.units or ():
-            rows = unit.to_shared(rows)
-        return canonical_rows(rows, self.rotations)
+        return canonical_rows(share_rows(self.units or (), rows, labels), self.rotations)
 
     def to_json(self) -> str:
         """Return the canonical JSON text: keys sorted, no spaces, ASCII only, every float exact."""
@@ -207,8 +206,10 @@ class Space:
         for name in ("weights", *_FOUND):
             if given[name] is None:
                 del given[name]  # the text of Spaces that were stored before there were such
-            elif name in ("rotations", "units"):
-                given[name] = [asdict(one) for one in given[name]]
+            elif name == "rotations":
+                given[name] = [*map(asdict, given[name])]
+            elif name == "units":
+                given[name] = [unit.definition() for unit in given[name]]
         return {
             **given,
             "lanes": [asdict(lane) for lane in self.lanes],

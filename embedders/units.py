@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from embedders.canonical_json import check_count
+from embedders.canonical_json import check_count, check_text
 from embedders.numeric import check_number
 from wshard.errors import EmbedderError
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 RATIOS: Final = {1000.0: "m and mm", 100.0: "m and cm", 180 / math.pi: "degrees and rad"}
 """Ratios of units that are looked for, and what they may be of."""
 
+NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+
+_NEAR: Final = 0.1
+_NEAR_LABELLED: Final = 0.25
+"""Natural logarithms by which the ratios of one source may differ, as it is found anew."""
 _LEAST: Final = 1e-3  # of a spread, relative to the usual one: less is rest
 
 
@@ -32,6 +38,9 @@ class OtherScale(ABC):
     """Channels of a Space that some episodes give in another scale than most, and their values in that of most."""
 
     channels: tuple[int, ...]
+    field: str = ""
+    labels: tuple[str, ...] = ()
+    usual_labels: tuple[str, ...] = ()
 
     @abstractmethod
     def is_other(self, means: Rows, stds: Rows) -> NDArray[np.bool_]:
@@ -46,16 +55,28 @@ class OtherScale(ABC):
     def conversion(self) -> tuple[Rows, Rows]:
         """What is subtracted from values of the other scale, and by what they are then divided: [channels] each."""
 
+    def is_labelled(self, labels: Mapping[str, str]) -> bool | None:
+        """Return whether an episode with these labels has the other scale; None where its values must tell."""
+        label = labels.get(self.field)
+        return label in self.labels if label in self.labels + self.usual_labels else None
+
+    def definition(self) -> dict[str, Any]:
+        """Return its values in JSON, without labels where it has none."""
+        return {name: value for name, value in asdict(self).items() if value not in ("", ())}  # type: ignore[call-overload]
+
     def at(self, first: int) -> Self:
         """Return the same for a lane whose first channel is that of a Space."""
         moved = tuple(channel + first for channel in self.channels)
         return replace(self, channels=moved)  # type: ignore[type-var]  # subclasses are dataclasses
 
-    def to_shared(self, rows: NDArray[Any]) -> NDArray[Any]:
+    def to_shared(self, rows: NDArray[Any], labels: Mapping[str, str] = NO_LABELS) -> NDArray[Any]:
         """Return rows [T, D] in the scale that most episodes have; the rows themselves if they have it."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            means, stds = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
-        if not self.is_other(means[None], stds[None])[0]:
+        is_other = self.is_labelled(labels)
+        if is_other is None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                means, stds = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+            is_other = bool(self.is_other(means[None], stds[None])[0])
+        if not is_other:
             return rows
         changed, (offset, ratio) = rows.astype(np.float64), self.conversion
         changed[:, [*self.channels]] = (changed[:, [*self.channels]] - offset) / ratio
@@ -121,8 +142,9 @@ class Unit(OtherScale):
 class SourceScale(OtherScale):
     """Channels that some episodes have from another source, such as a second robot: ratio * x + offset for x of most.
 
-    These episodes have a positive score: the sum of `bias` and the `weights` of the mean of each channel and of the
-    logarithm of its spread, both relative to `centers` and `spreads`.
+    These episodes have one of `labels` in `field`, such as the name of a robot, and others one of `usual_labels`. Those
+    without a known label have a positive score: the sum of `bias` and the `weights` of the mean of each channel and of
+    the logarithm of its spread, both relative to `centers` and `spreads`.
     """
 
     channels: tuple[int, ...]
@@ -132,9 +154,16 @@ class SourceScale(OtherScale):
     bias: float
     offsets: tuple[float, ...]
     ratios: tuple[float, ...]
+    field: str = ""
+    labels: tuple[str, ...] = ()
+    usual_labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "channels", _channels(self.channels))
+        for name in ("labels", "usual_labels"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for text in (*self.labels, *self.usual_labels):
+            check_text(text, "label of a source")
         for name in ("centers", "spreads", "weights", "offsets", "ratios"):
             object.__setattr__(self, name, _numbers(getattr(self, name)))
         object.__setattr__(self, "bias", check_number(self.bias, "bias of a source"))
@@ -146,7 +175,8 @@ class SourceScale(OtherScale):
 
     def __str__(self) -> str:
         ratio = float(np.median(self.ratios))
-        return f"{len(self.channels)} of them from two sources: x {max(ratio, 1 / ratio):.3g}"
+        named = f" ({self.field} {', '.join(self.labels)})" if self.field else ""
+        return f"{len(self.channels)} of them from two sources: x {max(ratio, 1 / ratio):.3g}{named}"
 
     def is_other(self, means: Rows, stds: Rows) -> NDArray[np.bool_]:
         """Return which have a positive score."""
@@ -155,11 +185,17 @@ class SourceScale(OtherScale):
         return np.asarray(marks @ np.array(self.weights) + self.bias > 0)
 
     def is_like(self, other: OtherScale) -> bool:
-        """Return whether the ratios are the same, or all the inverse, within 10 %."""
-        if not isinstance(other, SourceScale) or other.channels != self.channels:
+        """Return whether labels and ratios are the same, or both the other way round; ratios within 10 %.
+
+        Those of labels within 25 %; further usual labels change nothing.
+        """
+        if not isinstance(other, SourceScale) or (other.channels, other.field) != (self.channels, self.field):
+            return False
+        if self.field and {*self.labels} not in ({*other.labels}, {*other.usual_labels}):
             return False
         ratios, others = np.log(self.ratios), np.log(other.ratios)
-        return bool(min(np.median(np.abs(ratios - others)), np.median(np.abs(ratios + others))) < 0.1)
+        distance = min(np.median(np.abs(ratios - others)), np.median(np.abs(ratios + others)))
+        return bool(distance < (_NEAR_LABELLED if self.field else _NEAR))
 
     @property
     def conversion(self) -> tuple[Rows, Rows]:
@@ -172,18 +208,29 @@ def relate_spreads(means: Rows, stds: Rows, centers: Rows, spreads: Rows) -> Row
     return np.concatenate([(means - centers) / spreads, np.log(stds / spreads + _LEAST)], axis=1)
 
 
+def share_rows(units: Sequence[OtherScale], rows: NDArray[Any], labels: Mapping[str, str]) -> NDArray[Any]:
+    """Return rows [T, D] in the scale that most episodes have: channels are converted once."""
+    converted = set[tuple[int, ...]]()
+    for unit in units:
+        before = rows
+        if unit.channels not in converted and (rows := unit.to_shared(before, labels)) is not before:
+            converted.add(unit.channels)
+    return rows
+
+
 def scale_from(definition: Mapping[str, Any]) -> OtherScale:
     """Return the unit or source with this definition in JSON."""
     return Unit(**definition) if "ratio" in definition else SourceScale(**definition)
 
 
 def check_units(units: Sequence[OtherScale] | None, channels: int) -> tuple[OtherScale, ...] | None:
-    """Return the units, None if there are none; raises EmbedderError unless each has channels of its own.
+    """Return the units, None if there are none; raises EmbedderError unless each has channels or labels of its own.
 
     channels: their number in all.
     """
-    used = [channel for unit in units or () for channel in unit.channels]
-    if len({*used}) != len(used) or max(used, default=0) >= channels:
+    used = [channel for own in {unit.channels for unit in units or ()} for channel in own]
+    sources = [(unit.channels, label) for unit in units or () for label in unit.labels or ("",)]
+    if len({*used}) != len(used) or len({*sources}) != len(sources) or max(used, default=0) >= channels:
         raise EmbedderError(f"units: expected each in other channels of the {channels}, found {used}")
     return tuple(units or ()) or None
 

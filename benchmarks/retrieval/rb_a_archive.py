@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     Ask = Callable[[list[Rows]], NDArray[np.float64]]
 
 
+class Source(NamedTuple):
+    """Where an episode comes from: the name of its robot, and the folder that it lies in."""
+
+    robot: str = ""
+    folder: str = ""
+
+
 @contextmanager
 def searched(episodes: Sequence[Rows], asking: Sequence[int], embedder: Embedder | None = None) -> Iterator[Ask]:
     """Provide the search: it takes the queries of the episodes `asking`, filtered out, and returns scores [Q, N].
@@ -46,26 +53,38 @@ def searched(episodes: Sequence[Rows], asking: Sequence[int], embedder: Embedder
 
 
 def ingest_rows(
-    episodes: Sequence[Rows | Mapping[str, Rows] | None], folder: Path, embedder: Embedder | None = None
+    episodes: Sequence[Rows | Mapping[str, Rows] | None],
+    folder: Path,
+    embedder: Embedder | None = None,
+    sources: Sequence[Source] = (),
 ) -> Path:
     """Save episodes, numbered, below the folder, ingest them, and return the archive.
 
-    An episode is rows of one lane, or lanes by name, or None: its number is not in the archive.
+    An episode is rows of one lane, or lanes by name, or None: its number is not in the archive. sources: of each
+    episode, by default nothing is known.
     """
     data, archive = folder / "data", folder / "archive"
     data.mkdir()
     for number, rows in enumerate(episodes):
-        if rows is None:
-            continue
-        given = rows if isinstance(rows, Mapping) else {"state": rows}
-        lanes = {name: Channel.of(name, lane.astype(np.float32)) for name, lane in given.items()}
-        length = len(next(iter(given.values())))
-        save_wshard(Episode(str(number), "rb_a", length, observations=lanes), data / f"{number}.wshard")
+        if rows is not None:
+            save_rows(rows, data, str(number), sources[number] if sources else Source())
     with TrajectoryIngestor(archive, embedder) as ingestor:
         report = ingestor.ingest(data, windows=BOTH)
     if not report.ok:
         raise SystemExit(f"expected a clean ingest, found {report}")
     return archive
+
+
+def save_rows(rows: Rows | Mapping[str, Rows], folder: Path, name: str, source: Source) -> Path:
+    """Save an episode below the folder and return its file."""
+    given = rows if isinstance(rows, Mapping) else {"state": rows}
+    lanes = {name: Channel.of(name, lane.astype(np.float32)) for name, lane in given.items()}
+    length = len(next(iter(given.values())))
+    metadata = {"robot": source.robot} if source.robot else {}
+    path = folder / source.folder / f"{name}.wshard"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_wshard(Episode(name, "rb_a", length, observations=lanes, metadata=metadata), path)
+    return path
 
 
 def _scores(retriever: TrajectoryRetriever, asking: list[int], count: int, queries: list[Rows]) -> NDArray[np.float64]:

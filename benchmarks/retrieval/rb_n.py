@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ import numpy as np
 import rb_outcome
 from machine import facts
 from rb_a import scored
-from rb_a_archive import ingest_rows
+from rb_a_archive import ingest_rows, save_rows
 from rb_n_nuisances import ACTION, NUISANCES, STATE, at_rate
 from rb_t_moments import COPIES, KINDS, PROBES, judge, plant, search_planted
 from rb_t_sets import FIXTURES, REAL, TUNED, load_set
@@ -107,16 +108,27 @@ def as_lanes(rows: Rows) -> Lanes:
     return {STATE: rows[:, :cut], ACTION: rows[:, cut:]}
 
 
-def answers(episodes: Sequence[Lanes | None], queries: Sequence[Lanes], asking: Rows) -> dict[str, Found]:
-    """Return per method the scores [Q, N], minus infinity for what was not found, and the share not compared."""
+def answers(
+    episodes: Sequence[Lanes | None], queries: Sequence[Lanes], asking: Rows, nuisance: Nuisance | None = None
+) -> dict[str, Found]:
+    """Return per method the scores [Q, N], minus infinity for what was not found, and the share not compared.
+
+    Queries are arrays, or files where the nuisance states sources.
+    """
     found = {}
-    with tempfile.TemporaryDirectory() as folder, TrajectoryRetriever(ingest_rows(episodes, Path(folder))) as retriever:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder, given = Path(name), [*map(dict, queries)]
+        sources = nuisance.sources(len(episodes)) if nuisance and any(nuisance.other) else ()
+        if nuisance and sources:
+            named = zip(queries, asking, strict=True)
+            given = [save_rows(query, folder / "queries", str(own), nuisance.usual) for query, own in named]
+        retriever = stack.enter_context(TrajectoryRetriever(ingest_rows(episodes, folder, sources=sources)))
         for method, plain in METHODS.items():
             scores, uncompared = np.full((len(queries), len(episodes)), -np.inf), 0
-            for number, (query, own) in enumerate(zip(queries, asking, strict=True)):
+            for number, (query, own) in enumerate(zip(given, asking, strict=True)):
                 others = ~Compare("episode_id", "eq", str(own))
                 try:
-                    hits = retriever.search_similar_episodes(dict(query), len(episodes), where=others, plain=plain)
+                    hits = retriever.search_similar_episodes(query, len(episodes), where=others, plain=plain)
                 except QueryError:  # fits no Space: nothing is compared
                     uncompared += len(episodes) - 1
                     continue
@@ -144,7 +156,7 @@ def _compare(
     name, archive = about
     disturbed = nuisance.disturbed(clean)
     queried = disturbed if nuisance.in_queries else clean
-    after = answers(disturbed, [queried[n] for n in archive.asking], archive.asking)
+    after = answers(disturbed, [queried[n] for n in archive.asking], archive.asking, nuisance)
     inside = np.flatnonzero([lanes is not None for lanes in disturbed])
     for method, (scores, uncompared) in after.items():
         was, now = (_scored(one, archive, inside) for one in (before[method][0], scores))

@@ -6,11 +6,12 @@ is changed in the same way whatever else is measured. Does not know: sets, queri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from rb_a_archive import Source
 
 from embedders.standardise import scales
 
@@ -48,7 +49,8 @@ class Nuisance:
     """A row: what is done to a share of the archive.
 
     change: returns the lanes of an episode, None to leave it out of the archive. prepare: what is done to all episodes
-    first, queries too: the clean archive. in_queries: queries are changed as well.
+    first, queries too: the clean archive. in_queries: queries are changed as well. other: the source of those changed;
+    others and queries then have `usual`.
     """
 
     name: str
@@ -56,6 +58,17 @@ class Nuisance:
     share: float = 0.5
     prepare: Change | None = None
     in_queries: bool = False
+    other: Source = field(default=Source())
+
+    @property
+    def usual(self) -> Source:
+        """The source of what is not changed."""
+        return Source(*(text and "first" for text in self.other))
+
+    def sources(self, count: int) -> list[Source]:
+        """Return the source of each of so many episodes."""
+        chosen = _choose(count, self.share)
+        return [self.other if number in chosen else self.usual for number in range(count)]
 
     def prepared(self, episodes: Sequence[Lanes]) -> list[Lanes]:
         """Return the clean archive."""
@@ -68,12 +81,16 @@ class Nuisance:
 
 
 def _apply(change: Change, episodes: Sequence[Lanes], share: float) -> list[Lanes | None]:
-    order = np.random.default_rng(_SEED).permutation(len(episodes))
-    chosen, facts = {*order[: max(1, round(share * len(episodes)))].tolist()}, Facts.of(episodes)
+    chosen, facts = _choose(len(episodes), share), Facts.of(episodes)
     return [
         change(lanes, facts, np.random.default_rng([_SEED, number])) if number in chosen else lanes
         for number, lanes in enumerate(episodes)
     ]
+
+
+def _choose(count: int, share: float) -> set[int]:
+    order = np.random.default_rng(_SEED).permutation(count)
+    return {*order[: max(1, round(share * count))].tolist()}
 
 
 def make_quaternions(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:  # noqa: ARG001  (one signature)
@@ -182,6 +199,8 @@ NUISANCES: Final = (
     Nuisance("quaternion signs per episode", _flip_signs, 1.0, make_quaternions),
     Nuisance("angles wrapped at pi", _wrap, 1.0, make_angles),
     Nuisance("second robot, x 3 + 2 sd", partial(_scale, factor=3.0, offset=2.0)),
+    Nuisance("second robot, named", partial(_scale, factor=3.0, offset=2.0), other=Source(robot="second")),
+    Nuisance("second robot, in a folder", partial(_scale, factor=3.0, offset=2.0), other=Source(folder="second")),
     Nuisance("mm and m mixed", partial(_scale, factor=1000.0, offset=0.0)),
     Nuisance("one lane NaN", _blank_lane),
     Nuisance("one NaN per episode", _blank_number, 1.0),

@@ -217,7 +217,7 @@ def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | No
 
     def read() -> Rows | None:
         with open_at(row.address) as file:
-            return read_lanes(file, space) if file.digest() == row.digest else None
+            return read_lanes(file, space, row.address) if file.digest() == row.digest else None
 
     rows = attempt(read, row.address)
     if rows is None or isinstance(rows, Failure):

@@ -15,6 +15,7 @@ from bridge.episodes.files import assets_of
 from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
+from bridge.spaces.source_labels import source_labels
 from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
@@ -231,21 +232,21 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         return frozenset()
 
 
-def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:
+def read_lanes(file: EpisodeReader, space: Space, address: EpisodeAddress) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes concatenated in the Space's order, or the single lane of images unchanged.
 
     Gaps of concatenated lanes are bridged: see bridge_gaps. Rows are canonical: see Space.canonical. Raises
     NotFiniteError if too many timesteps have NaN, infinities or numbers beyond float32.
     """
-    return read_bridged(file, space)[0]
+    return read_bridged(file, space, address)[0]
 
 
-def read_bridged(file: EpisodeReader, space: Space) -> tuple[NDArray[Any], bool]:
+def read_bridged(file: EpisodeReader, space: Space, address: EpisodeAddress) -> tuple[NDArray[Any], bool]:
     """Return what read_lanes does, and whether gaps were bridged."""
     if len(space.window_shape) > 1:
         return file.lane(space.lanes[0].name), False
     rows, bridged = read_rows(file, space.lanes)
-    return space.canonical(rows), bridged
+    return space.canonical(rows, source_labels(file.metadata, file.env_id, address)), bridged
 
 
 def read_rows(file: EpisodeReader, lanes: Sequence[LaneSpec]) -> tuple[NDArray[Any], bool]:

@@ -10,6 +10,7 @@ import numpy as np
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_rows
 from bridge.spaces.rotations import Sample, SampledEpisode
+from bridge.spaces.source_labels import source_labels
 from wshard.core.channel_kinds import declared_kinds
 from wshard.core.channel_names import channel_labels
 
@@ -44,4 +45,5 @@ def _read(lanes: Sequence[LaneSpec], row: EpisodeRow, locations: OpenLocations) 
     with locations.open(row.address) as file:
         declared = [file.lane_view(lane.name).declaration for lane in lanes]
         rows = read_rows(file, lanes)[0].astype(np.float64)
-        return SampledEpisode(rows, tuple(map(declared_kinds, declared)), tuple(map(channel_labels, declared)))
+        source = source_labels(row.metadata, row.env_id, row.address)
+        return SampledEpisode(rows, tuple(map(declared_kinds, declared)), tuple(map(channel_labels, declared)), source)

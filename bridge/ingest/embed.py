@@ -139,4 +139,4 @@ def _read_values(space: Space, row: EpisodeRow, locations: OpenLocations) -> tup
         is_unchanged = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
         if not is_unchanged and file.digest() != row.digest:
             raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")
-        return read_bridged(file, space)
+        return read_bridged(file, space, row.address)

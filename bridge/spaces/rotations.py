@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.spaces.labelled_sources import find_labelled
 from bridge.spaces.sources import find_source
 from embedders.rotations import Rotation, canonical_rows
 from wshard.core.channel_kinds import ChannelKind
 from wshard.core.quality.kinds import find_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,20 +42,24 @@ _BEYOND: Final = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class SampledEpisode:
-    """The rows [T, D] of an episode as it would be embedded; per lane the kinds that it declares and its labels."""
+    """The rows [T, D] of an episode as it would be embedded; per lane the kinds that it declares and its labels.
+
+    source: the labels of the episode, see source_labels.
+    """
 
     rows: Rows
     declared: tuple[tuple[KindRun, ...], ...]
     labels: tuple[tuple[str, ...], ...]
+    source: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows [R, D] of several episodes, and the rotations and, for each lane, the source that was found in them."""
+    """The rows [R, D] of several episodes, and the rotations and, for each lane, the sources found in them."""
 
     rows: Rows
     rotations: tuple[Rotation, ...]
-    sources: tuple[SourceScale | None, ...]
+    sources: tuple[tuple[SourceScale, ...], ...]
 
     @staticmethod
     def of(lanes: Sequence[LaneSpec], episodes: Sequence[SampledEpisode]) -> Sample:
@@ -66,7 +71,7 @@ class Sample:
             for number, (first, stop) in enumerate(pairwise(edges))
             for start, count in _rotations_of(number, slice(first, stop), episodes)
         ]
-        sources = [_find_source(slice(first, stop), rotations, episodes) for first, stop in pairwise(edges)]
+        sources = [_find_sources(slice(first, stop), rotations, episodes) for first, stop in pairwise(edges)]
         return Sample(rows, tuple(rotations), tuple(sources))
 
     def measure(self, statistics: Statistics, rotations: Sequence[Rotation]) -> Statistics:
@@ -84,11 +89,20 @@ def choose_sample(ids: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(ids, key=lambda id_: (id_ * 2654435761) % 2**32)[:MOST_SAMPLED])  # a Fibonacci hash
 
 
-def _find_source(lane: slice, rotations: Sequence[Rotation], episodes: Sequence[SampledEpisode]) -> SourceScale | None:
-    """Return the source of some episodes in a lane; None for one with rotations, which have no scale."""
+def _find_sources(
+    lane: slice, rotations: Sequence[Rotation], episodes: Sequence[SampledEpisode]
+) -> tuple[SourceScale, ...]:
+    """Return the sources of some episodes in a lane, by their labels, else by values.
+
+    None in a lane with rotations, which have no scale.
+    """
     if any(lane.start <= one.channel < lane.stop for one in rotations):
-        return None
-    return find_source([episode.rows[:, lane] for episode in episodes])
+        return ()
+    rows = [episode.rows[:, lane] for episode in episodes]
+    if labelled := find_labelled(rows, [episode.source for episode in episodes]):
+        return labelled
+    source = find_source(rows)
+    return () if source is None else (source,)
 
 
 def _rotations_of(lane: int, channels: slice, sample: Sequence[SampledEpisode]) -> list[_Found]:

@@ -7,7 +7,7 @@ ratio in all channels: that of the sources. Episodes of one source differ by non
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _MIN_EPISODES: Final = 24
-_MAX_CHANNELS: Final = 64  # with more, a few episodes do not show what tells sources apart
+MAX_CHANNELS: Final = 64  # with more, a few episodes do not show what tells sources apart
 _NEIGHBOURS: Final = 3
 _COEFFICIENTS: Final = np.arange(1, 13)  # of the course of a channel
 _MOVING: Final = 0.9  # of the episodes, in a channel that counts
@@ -47,17 +47,44 @@ class _Pairs(NamedTuple):
     ratio: Rows
 
 
+class Table(NamedTuple):
+    """Mean and spread of the channels of episodes, [N, C] each."""
+
+    means: Rows
+    stds: Rows
+
+    @staticmethod
+    def of(episodes: Sequence[Rows]) -> Table:
+        """Return that of rows [T, C]."""
+        return Table(
+            np.array([rows.mean(axis=0) for rows in episodes]), np.array([rows.std(axis=0) for rows in episodes])
+        )
+
+    def pick(self, chosen: Mask | NDArray[np.int64]) -> Table:
+        """Return that of these episodes."""
+        return Table(self.means[chosen], self.stds[chosen])
+
+    def convert(self, chosen: NDArray[np.int64], ratios: Rows, offsets: Rows) -> Table:
+        """Return that in which these episodes have another scale."""
+        means, stds = self.means.copy(), self.stds.copy()
+        means[chosen], stds[chosen] = (means[chosen] - offsets) / ratios, stds[chosen] / ratios
+        return Table(means, stds)
+
+    @property
+    def logs(self) -> Rows:
+        """Logarithms of the spreads."""
+        return np.log(np.maximum(self.stds, STD_FLOOR))
+
+
 def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
     """Return what tells the episodes of the smaller source apart, by rows [T, C] of a lane; None for one source."""
-    if len(episodes) < _MIN_EPISODES or episodes[0].shape[1] > _MAX_CHANNELS:
+    if len(episodes) < _MIN_EPISODES or episodes[0].shape[1] > MAX_CHANNELS:
         return None
-    means = np.array([rows.mean(axis=0) for rows in episodes])
-    stds = np.array([rows.std(axis=0) for rows in episodes])
-    is_moving = (stds > STD_FLOOR).mean(axis=0) > _MOVING
+    table = Table.of(episodes)
+    is_moving = (table.stds > STD_FLOOR).mean(axis=0) > _MOVING
     if is_moving.sum() < 2:
         return None
-    logs = np.log(np.maximum(stds, STD_FLOOR))
-    pairs = _pair(episodes, logs[:, is_moving])
+    pairs = _pair(episodes, table.logs[:, is_moving])
     if pairs is None:
         return None
     far = np.abs(pairs.ratio)[np.abs(pairs.ratio) > _FAR]
@@ -68,14 +95,19 @@ def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
     if not is_same.any() or not any(shares[0] >= both and shares[1] >= cross for both, cross in _MIN_SHARES):
         return None
     side = _tell_sides(pairs, is_same, is_cross, len(episodes))
-    if np.mean(side != 0) < _MIN_KNOWN:
+    is_known = side != 0
+    sign = 1 if 2 * (side > 0).sum() <= is_known.sum() else -1  # the smaller source has it
+    discriminant = discriminate(table.pick(is_known), side[is_known] == sign, _MAX_WRONG)
+    if is_known.mean() < _MIN_KNOWN or discriminant is None:
         return None
-    return _separate((means, stds), side, _Pairs(pairs.first[is_cross], pairs.second[is_cross], pairs.ratio[is_cross]))
+    first, second, is_first = pairs.first[is_cross], pairs.second[is_cross], pairs.ratio[is_cross] * sign > 0
+    scale = relate(table, np.where(is_first, first, second), np.where(is_first, second, first))
+    return make_source(discriminant, scale)
 
 
 def _pair(episodes: Sequence[Rows], logs: Rows) -> _Pairs | None:
     """Return the nearest episodes by shape whose channels have one ratio; None if there are too few."""
-    shapes = np.array([*map(_shape_of, episodes)])
+    shapes = np.array([*map(shape_of, episodes)])
     squares = np.square(shapes).sum(axis=1)
     distances = squares[:, None] + squares - 2 * shapes @ shapes.T
     np.fill_diagonal(distances, np.inf)
@@ -87,7 +119,7 @@ def _pair(episodes: Sequence[Rows], logs: Rows) -> _Pairs | None:
     return _Pairs(first[is_one], second[is_one], ratio[is_one]) if is_one.mean() >= _MIN_ALIKE else None
 
 
-def _shape_of(rows: Rows) -> Rows:
+def shape_of(rows: Rows) -> Rows:
     """Return the course of standardised channels and their correlations, which neither scale nor offset changes."""
     length, channels = rows.shape
     stds = rows.std(axis=0)
@@ -118,42 +150,55 @@ def _tell_sides(pairs: _Pairs, is_same: Mask, is_cross: Mask, episodes: int) -> 
     return side
 
 
-def _separate(table: tuple[Rows, Rows], side: Rows, cross: _Pairs) -> SourceScale | None:
-    """Return the source, by Fisher's discriminant of means and spreads; None if these do not tell the sides apart."""
-    means, stds = table
-    centers, spreads = np.median(means, axis=0), np.maximum(np.median(stds, axis=0), STD_FLOOR)
-    marks, is_large = relate_spreads(means, stds, centers, spreads)[side != 0], side[side != 0] > 0
-    if min(is_large.sum(), (~is_large).sum()) < 2:
+def discriminate(table: Table, is_other: Mask, most_wrong: float) -> dict[str, Any] | None:
+    """Return the numbers of a SourceScale that tell these episodes from others, by Fisher's discriminant.
+
+    None if more than that share would be taken for the other kind.
+    """
+    if min(is_other.sum(), (~is_other).sum()) < 2:
         return None
-    middle = np.array([marks[~is_large].mean(axis=0), marks[is_large].mean(axis=0)])
-    rest = marks - middle[is_large.astype(np.int64)]
+    centers, spreads = np.median(table.means, axis=0), np.maximum(np.median(table.stds, axis=0), STD_FLOOR)
+    marks = relate_spreads(table.means, table.stds, centers, spreads)
+    middle = np.array([marks[~is_other].mean(axis=0), marks[is_other].mean(axis=0)])
+    rest = marks - middle[is_other.astype(np.int64)]
     within = rest.T @ rest / len(rest)
     within += np.diag(_SHRINKAGE * np.diag(within) + STD_FLOOR)
     weights = np.linalg.solve(within, middle[1] - middle[0])
     bias = -float(weights @ middle.mean(axis=0))
-    if np.mean((marks @ weights + bias > 0) != is_large) > _MAX_WRONG:
+    if np.mean((marks @ weights + bias > 0) != is_other) > most_wrong:
         return None
-    is_first_large = cross.ratio > 0
-    large, small = np.where(is_first_large, (cross.first, cross.second), (cross.second, cross.first))
-    ratios, offsets = _relate((means[large], stds[large]), (means[small], stds[small]), np.abs(cross.ratio))
-    if 2 * is_large.sum() > len(is_large):  # the smaller ones are fewer
-        weights, bias, ratios, offsets = -weights, -bias, 1 / ratios, -offsets / ratios
+    return {
+        "centers": tuple(centers.tolist()),
+        "spreads": tuple(spreads.tolist()),
+        "weights": tuple(weights.tolist()),
+        "bias": bias,
+    }
+
+
+def relate(table: Table, others: NDArray[np.int64], usual: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    """Return ratio and offset [C] of the other source by pairs; a channel at rest has the ratio of the others."""
+    is_moving = (table.stds[others] > STD_FLOOR) & (table.stds[usual] > STD_FLOOR)
+    logs = table.logs[others] - table.logs[usual]
+    known = np.median(logs[is_moving]) if is_moving.any() else 0.0
+    found = [np.median(one[moves]) if moves.any() else known for one, moves in zip(logs.T, is_moving.T, strict=True)]
+    ratios = np.exp(np.array(found))
+    return ratios, np.median(table.means[others] - ratios * table.means[usual], axis=0)
+
+
+def make_source(discriminant: dict[str, Any] | None, scale: tuple[Rows, Rows], **labels: Any) -> SourceScale:
+    """Return the source with these ratios and offsets; without a discriminant, labels alone tell it."""
+    ratios, offsets = scale
+    channels = len(ratios)
+    none = {
+        "centers": (0.0,) * channels,
+        "spreads": (1.0,) * channels,
+        "weights": (0.0,) * 2 * channels,
+        "bias": 0.0,
+    }
     return SourceScale(
-        channels=tuple(range(len(centers))),
-        centers=tuple(centers.tolist()),
-        spreads=tuple(spreads.tolist()),
-        weights=tuple(weights.tolist()),
-        bias=bias,
+        channels=tuple(range(channels)),
+        **(discriminant or none),
         offsets=tuple(offsets.tolist()),
         ratios=tuple(ratios.tolist()),
+        **labels,
     )
-
-
-def _relate(large: tuple[Rows, Rows], small: tuple[Rows, Rows], ratio: Rows) -> tuple[Rows, Rows]:
-    """Return ratio and offset [C] of the larger source by pairs; a channel at rest has the ratio of the others."""
-    is_moving = (large[1] > STD_FLOOR) & (small[1] > STD_FLOOR)
-    logs = np.log(np.maximum(large[1], STD_FLOOR)) - np.log(np.maximum(small[1], STD_FLOOR))
-    usual = float(np.median(ratio))
-    found = [np.median(one[moves]) if moves.any() else usual for one, moves in zip(logs.T, is_moving.T, strict=True)]
-    ratios = np.exp(np.array(found))
-    return ratios, np.median(large[0] - ratios * small[0], axis=0)

@@ -18,6 +18,7 @@ from bridge.spaces.glitches import Usual, sample_spreads
 from bridge.spaces.grouping import LaneGroup, group_episodes
 from bridge.spaces.lanes import LaneChoice, block_name
 from bridge.spaces.rotations import choose_sample
+from bridge.spaces.source_labels import find_labelled_ids
 from bridge.spaces.units import find_unit
 from catalog.filters.where import Compare
 from embedders.base import dim_of
@@ -196,7 +197,7 @@ def archive_scale(catalog: Catalog, family: Family, read: ReadSample, known: Spa
     rotations = () if sample is None else sample.rotations
     if known is not None and [one.channels for one in rotations] == [one.channels for one in known.rotations or ()]:
         rotations = known.rotations or ()
-    sources = [None] * len(family.lanes) if sample is None else sample.sources
+    sources = [()] * len(family.lanes) if sample is None else sample.sources
     units = _find_units(catalog, family, (rotations, sources), (known and known.units) or ())
     present = lane_statistics(catalog, layout_ids, family.lanes, units)
     return Scale(present if sample is None else sample.measure(present, rotations), rotations or None, units or None)
@@ -205,7 +206,7 @@ def archive_scale(catalog: Catalog, family: Family, read: ReadSample, known: Spa
 def _find_units(
     catalog: Catalog,
     family: Family,
-    sampled: tuple[Sequence[Rotation], Sequence[OtherScale | None]],
+    sampled: tuple[Sequence[Rotation], Sequence[Sequence[OtherScale]]],
     known: Sequence[OtherScale],
 ) -> tuple[OtherScale, ...]:
     """Return the units in which lanes are, and the sources of the others; known ones are as they were."""
@@ -213,13 +214,13 @@ def _find_units(
     turning = {channel for one in rotations for channel in range(one.channels.start, one.channels.stop)}
     found: list[OtherScale] = []
     first = 0
-    for lane, source in zip(family.lanes, sources, strict=True):
+    for lane, of_lane in zip(family.lanes, sources, strict=True):
         own = range(first, first + lane.channels)
         spreads = sample_spreads(catalog.query.spreads(family.group.measured_layouts, lane.name))
-        unit = find_unit(spreads, [channel - first for channel in turning.intersection(own)]) or source
-        if unit is not None:
-            present = unit.at(first)
-            found.append(next((one for one in known if one.is_like(present) and one.channels[0] in own), present))
+        unit = find_unit(spreads, [channel - first for channel in turning.intersection(own)])
+        for one in of_lane if unit is None else [unit]:
+            present = one.at(first)
+            found.append(next((old for old in known if old.is_like(present) and old.channels[0] in own), present))
         first = own.stop
     return tuple(found)
 
@@ -246,7 +247,9 @@ def lane_statistics(
     by_lane, first = list[Statistics](), 0
     for lane in lanes:
         own = [one.at(-first) for one in units if first <= one.channels[0] < first + lane.channels]
-        read = partial(_read_spreads, catalog, layout_ids, lane.name, own)
+        # Converted to the scale of most, episodes of another source have the same statistics.
+        others = find_labelled_ids(catalog, layout_ids, own)
+        read = partial(_read_spreads, catalog, layout_ids, lane.name, own, others)
         by_lane.append(_lane_statistics(lane.name, read, flagged))
         first += lane.channels
     return Statistics(
@@ -257,9 +260,9 @@ def lane_statistics(
 
 
 def _read_spreads(
-    catalog: Catalog, layout_ids: Sequence[int], lane: str, units: Sequence[OtherScale], without: frozenset[int]
+    catalog: Catalog, layout_ids: Sequence[int], lane: str, units: Sequence[OtherScale], *without: frozenset[int]
 ) -> Iterable[Spread]:
-    spreads: Iterable[Spread] = catalog.query.spreads(layout_ids, lane, without=without)
+    spreads: Iterable[Spread] = catalog.query.spreads(layout_ids, lane, without=frozenset().union(*without))
     for unit in units:
         spreads = unit.share_spreads(spreads)
     return spreads

@@ -186,4 +186,4 @@ def _windows(
 
 def _values(address: EpisodeAddress, space: Space, locations: OpenLocations) -> NDArray[Any]:
     with locations.open(address) as file:
-        return read_lanes(file, space)
+        return read_lanes(file, space, address)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,9 @@ METRES = Unit((0, 1), (30.0, 60.0), 0.001)
 ROBOT = SourceScale(
     (0, 2), (0.5, 0.0), (1.0, 1.0), (0.0, 0.0, 1.0, 1.0), -1.0, (2.0, -1.0), (3.0, 4.0)
 )  # of spreads alone
+
+
+NAMED = replace(ROBOT, field="meta.robot", labels=("b",), usual_labels=("a",))
 
 
 @pytest.mark.parametrize("part", [slice(None), slice(3, 9), slice(20, 21)])
@@ -52,6 +57,29 @@ def test_values_of_another_source_are_converted():
     np.testing.assert_allclose(merge_spreads([shared]).table, Moments.of(ROWS).table, atol=1e-12)
 
 
+def test_a_known_label_tells_the_source_and_values_do_where_it_is_unknown():
+    large = ROWS * [3, 1, 4] + [2, 0, -1]
+    for rows in (ROWS, large):
+        assert NAMED.to_shared(rows, {"meta.robot": "a"}) is rows
+        assert NAMED.to_shared(rows, {"meta.robot": "b"}) is not rows
+        np.testing.assert_array_equal(NAMED.to_shared(rows, {"meta.robot": "c"}), ROBOT.to_shared(rows))
+        np.testing.assert_array_equal(NAMED.to_shared(rows, {"env": "b"}), ROBOT.to_shared(rows))
+    space = make_space((NAMED, replace(NAMED, labels=("c",), usual_labels=("a", "b"), bias=99.0)))
+    np.testing.assert_allclose(space.canonical(large), ROWS, atol=1e-14)  # by one of both alone
+    assert str(NAMED) == "2 of them from two sources: x 3.5 (meta.robot b)"
+
+
+def test_a_source_is_like_the_one_that_was_found_before():
+    turned = replace(ROBOT, ratios=(1 / 3, 1 / 4))
+    assert ROBOT.is_like(turned)
+    assert not ROBOT.is_like(replace(ROBOT, ratios=(3.0, 5.0)))
+    assert not ROBOT.is_like(NAMED)
+    assert NAMED.is_like(replace(NAMED, ratios=(3.0, 4.5), usual_labels=("a", "new")))
+    assert NAMED.is_like(replace(turned, field="meta.robot", labels=("a",), usual_labels=("b",)))
+    assert not NAMED.is_like(replace(NAMED, labels=("b", "c")))
+    assert not NAMED.is_like(replace(NAMED, field="folder"))
+
+
 def make_space(units):
     frozen = Statistics(9, np.zeros(3), np.ones(3))
     lanes = (LaneSpec("signal/tip", (2,)), LaneSpec("signal/grip", ()))
@@ -61,7 +89,7 @@ def make_space(units):
 def test_a_space_states_its_units_and_nothing_without_any():
     plain = make_space(None)
     assert "units" not in plain.to_json() == make_space(()).to_json()
-    for scale in (MILLIMETRES, ROBOT):
+    for scale in (MILLIMETRES, ROBOT, NAMED):
         mixed = make_space((scale,))
         assert Space.from_json(mixed.to_json()) == mixed != plain
         assert Space.from_json(mixed.to_json()).units == (scale,)
@@ -77,6 +105,9 @@ def test_a_space_states_its_units_and_nothing_without_any():
         lambda: Unit((0,), (1.0,), 1.0),
         lambda: make_space((Unit((3,), (1.0,), 1000.0),)),
         lambda: make_space((MILLIMETRES, METRES)),
+        lambda: make_space((NAMED, NAMED)),
+        lambda: make_space((NAMED, replace(NAMED, channels=(1, 2), labels=("c",)))),
+        lambda: replace(NAMED, labels=(3,)),
         lambda: SourceScale((0,), (0.0,), (1.0,), (1.0,), 0.0, (0.0,), (3.0,)),
         lambda: SourceScale((0,), (0.0,), (1.0,), (1.0, 1.0), 0.0, (0.0,), (-3.0,)),
     ],

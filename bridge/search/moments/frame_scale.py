@@ -38,7 +38,7 @@ def _variance(row: EpisodeRow, space: Space) -> float | None:
 
     def measure() -> float:
         with open_at(row.address) as file:
-            return float(sketches(read_lanes(file, space), row.path).var(axis=0).mean())
+            return float(sketches(read_lanes(file, space, row.address), row.path).var(axis=0).mean())
 
     result = attempt(measure, row.address)
     return None if isinstance(result, Failure) else result

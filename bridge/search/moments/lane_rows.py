@@ -152,7 +152,7 @@ class LaneRows:
             files += tuple(map(locations.fingerprint, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError.at(address, address.uri)
-            return _Opened(row.id, key, read_lanes(file, space), _Origin(scaled, address, chunks, files))
+            return _Opened(row.id, key, read_lanes(file, space, address), _Origin(scaled, address, chunks, files))
 
     def _prepare(self, opened: Sequence[_Opened], scaling: Statistics) -> dict[int, PreparedRows]:
         """Return the rows of opened episodes by id, and cache them."""

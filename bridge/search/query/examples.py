@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.open import OpenLocations
 from bridge.names import EpisodeNames, NamedEpisode
 from bridge.results import EpisodeRef
 from bridge.search.query.fit import cut, refuse
+from bridge.spaces.source_labels import source_labels
 from wshard.core.arguments import whole_number
 from wshard.core.chunks.files import SUFFIX, is_episode, locate
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import shown
+from wshard.core.types import Episode
 from wshard.errors import FormatError, QueryError
 from wshard.formats.base import OWN_DATA
 from wshard.formats.detect import detect_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from bridge.search.query.fit import Query
     from catalog.catalog import Catalog
     from wshard.core.episode.protocol import EpisodeReader
-    from wshard.core.types import Episode
 
 _IMAGE: Final = 2
 """Dimensions of one timestep of an image, at least."""
@@ -34,13 +35,14 @@ _IMAGE: Final = 2
 class Example:
     """The content of a query, and its source: address and uid of the episode, None and "" if unknown.
 
-    start: the first timestep of the query in that episode.
+    start: the first timestep of the query in that episode. labels: see source_labels.
     """
 
     query: Query
     address: EpisodeAddress | None = None
     uid: str = ""
     start: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,8 @@ class ExampleReader:
             if len(query) != 3:
                 raise QueryError(f"(file, start, stop): expected these three, found {shown(query)}")
             return self._read_text(query[0], _check_step(query[1]), _check_step(query[2]))
-        return Example(query)
+        labels = source_labels(query.metadata, query.env_id, None) if isinstance(query, Episode) else {}
+        return Example(query, labels=labels)
 
     def _read_text(self, text: str | os.PathLike[str], start: int | None = None, stop: int | None = None) -> Example:
         """Return the episode, the span or the array that a text names."""
@@ -105,10 +108,12 @@ class ExampleReader:
         if key not in self._episodes:
             self._episodes[key] = self._load(name)
         episode = self._episodes[key]
+        place = name.address if isinstance(name, EpisodeRef) else address
+        labels = source_labels(episode.metadata, episode.env_id, place)
         if (start, stop) == (None, None):
-            return Example(episode, address, uid)
+            return Example(episode, address, uid, labels=labels)
         first, _, _ = slice(start, None).indices(episode.length)
-        return Example(cut(episode, start, stop), address, uid, first)
+        return Example(cut(episode, start, stop), address, uid, first, labels)
 
     def _make_absolute(self, address: EpisodeAddress) -> EpisodeAddress:
         """Return the address as in the catalog: the real path, and how it was read at ingest."""

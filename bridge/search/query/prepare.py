@@ -122,9 +122,12 @@ class QueryPreparer:
                 f"like, unlike, expand, least, diversity and contributions: expected a Space with metric cosine, "
                 f"found {metric}"
             )
-        views = [self._embed(*one) for one in chosen.windows.items()]
+        views = [self._embed(space, windows, examples) for space, windows in chosen.windows.items()]
         if not (options.plain or options.least):
-            views = [replace(view, parts=self._prepare_parts(view)) for view in views]
+            views = [
+                replace(view, parts=self._prepare_parts(view.space, chosen.windows[view.space], examples))
+                for view in views
+            ]
         return PreparedQuery(examples, request, options, views, chosen.others)
 
     def prepare_moments(
@@ -138,7 +141,7 @@ class QueryPreparer:
         chosen = self._choose(examples, request.where, spaces, _prefer_several_sizes)
         chosen = chosen.without_repeats(self.spaces.adds)
         chosen = chosen if options.refine else chosen.only_newest()  # cosines of different Spaces cannot be compared
-        views = [self._embed(*one) for one in chosen.windows.items()]
+        views = [self._embed(space, windows, examples) for space, windows in chosen.windows.items()]
         return PreparedQuery(examples, request, options, views, chosen.others)
 
     def describe(
@@ -190,17 +193,16 @@ class QueryPreparer:
             queries, spaces, lambda fitting: prefer(self.spaces.select_by_env(fitting, where)), self.embedder_for
         )
 
-    def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> View:
-        canonical = [*map(space.canonical, windows)]
+    def _embed(self, space: Space, windows: Sequence[NDArray[Any]], examples: Examples) -> View:
+        canonical = [*map(space.canonical, windows, (example.labels for example in examples.all))]
         vectors = embed_by(self.embedder_for(space), space, canonical)
         return View(space, canonical, vectors, self.spaces.weights_of(space))
 
-    def _prepare_parts(self, view: View) -> View | None:
+    def _prepare_parts(self, space: Space, windows: Sequence[NDArray[Any]], examples: Examples) -> View | None:
         """Return the view of a Space with windows of several sizes from the same lanes, if there is one.
 
         Spaces of the same embedder, or for the default that of its windows, are preferred, then the newest.
         """
-        space = view.space
         if not space.windows.whole or space.metric != COSINE:
             return None
         candidates = [
@@ -217,7 +219,7 @@ class QueryPreparer:
             candidates.sort(key=lambda candidate: candidate.embedder not in names)
         for candidate in candidates:
             with suppress(EmbedderError):  # made by a custom embedder that was not passed
-                return self._embed(candidate, view.windows)
+                return self._embed(candidate, windows, examples)
         return None
 
 

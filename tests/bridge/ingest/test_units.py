@@ -78,3 +78,25 @@ def test_episodes_of_a_second_robot_are_found_by_the_query_of_the_first(tmp_path
         for second in (False, True):
             hits = retriever.search_similar_episodes(of(7, second=second), 10)
             assert {int(hit.episode_id) % 5 for hit in hits} == {2}
+
+
+def test_a_named_robot_has_its_own_scale_where_sizes_vary_freely(tmp_path):
+    def of(number):
+        generator = np.random.default_rng(number)
+        rows = np.sin(np.linspace(0, 4, 40)[:, None] * [1, 2, 3] + number % 5) * np.exp(generator.normal())
+        second = number % 2
+        channel = Channel.of("state", (rows * [1, 3][second] + 9 * second).astype(np.float32))
+        metadata = {"robot": {"name": ["a", "b"][second]}}
+        return episode(0, number, 40, id=str(number), observations={"state": channel}, metadata=metadata)
+
+    plain = [of(number).observations["state"].data for number in range(0, 60, 2)]
+    ingest(tmp_path / "archive", *save(tmp_path / "data", *map(of, range(59))))
+    (space,) = spaces_of(tmp_path / "archive")
+    assert "(meta.robot.name b)" in describe_lanes(space)
+    np.testing.assert_allclose(space.statistics.std, np.concatenate(plain).std(axis=0), rtol=0.02)
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for query in (of(7), of(8), "7", "8"):
+            hits = retriever.search_similar_episodes(query, 10)
+            assert len({int(hit.episode_id) % 2 for hit in hits}) == 2
+            assert {int(hit.episode_id) % 5 for hit in hits} == {int(hits[0].episode_id) % 5}
+            assert hits[0].score == pytest.approx(1, abs=1e-5)

@@ -1,0 +1,55 @@
+"""Labels of an episode that may tell its source: robots and places in its metadata, its environment, its folders."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from catalog.catalog import Catalog
+    from embedders.units import OtherScale
+    from wshard.core.episode.protocol import EpisodeAddress
+
+_NAMES: Final = re.compile(
+    r"(?i)(^|[._ -])(robot|embodiment|platform|hardware|location|station|site|lab|building|workcell)"
+    r"([._ -]?(id|name|type|model|serial))?$"
+)
+_ROWS: Final = 1000  # that are read at a time
+_FOLDERS: Final = ("folder", "folder above", "folder above both")
+
+
+def source_labels(metadata: Mapping[str, Any], env_id: str, address: EpisodeAddress | None) -> dict[str, str]:
+    """Return the labels of an episode by field, those that say most first."""
+    labels = {f"meta.{name}": value for name, value in _texts(metadata) if _NAMES.search(name)}
+    if env_id:
+        labels["env"] = env_id
+    if address is not None:
+        parts = PurePosixPath(address.uri.replace("\\", "/")).parts
+        names = parts[::-1] if address.key else parts[-2::-1]  # a file of one episode is no source
+        labels |= dict(zip(_FOLDERS, filter(None, names), strict=False))
+    return labels
+
+
+def _texts(metadata: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in metadata.items():
+        if isinstance(value, dict):
+            yield from _texts(value, f"{above}{name}.")
+        elif isinstance(value, str | int) and str(value):
+            yield f"{above}{name}", str(value)
+
+
+def find_labelled_ids(catalog: Catalog, layout_ids: Sequence[int], sources: Sequence[OtherScale]) -> frozenset[int]:
+    """Return the ids of the episodes of these layouts that one of the sources has by their labels."""
+    labelled = [one for one in sources if one.labels]
+    if not labelled:
+        return frozenset()
+    ids, found = catalog.query.ids_of(layout_ids), set[int]()
+    for start in range(0, len(ids), _ROWS):
+        for row in catalog.episodes.rows(ids[start : start + _ROWS]).values():
+            labels = source_labels(row.metadata, row.env_id, row.address)
+            if any(one.is_labelled(labels) for one in labelled):
+                found.add(row.id)
+    return frozenset(found)
