@@ -137,7 +137,7 @@ def join_graph(graph: NeighbourGraph, episodes: Ids, vectors: Vectors, known: ND
     shares[known] = np.where(remains[before], graph.shares[places], 0.0)
     if not known.all():
         new = np.flatnonzero(~known)
-        found = find_nearest(vectors[new], _CANDIDATES, among=vectors, owners=(new, np.arange(count)))
+        found = find_nearest(vectors[new], _CANDIDATES, among=vectors, owners=(new, np.arange(count)), rounded=True)
         distances = found.distances**2 / 2
         neighbours[new], shares[new] = _choose(found.rows, distances, _measure_spans(distances)[:, None])
     return NeighbourGraph(episodes, neighbours, shares, graph.groups)
@@ -162,7 +162,7 @@ def _find_near(vectors: Vectors) -> tuple[Ids, Floats]:
     """Return the nearest of each vector, and 1 - their cosines; in large archives among the pieces near it."""
     count = len(vectors)
     if count <= _EXACT:
-        found = find_nearest(vectors, _CANDIDATES)
+        found = find_nearest(vectors, _CANDIDATES, rounded=True)
         return found.rows, found.distances**2 / 2
     centres = vectors[np.sort(np.random.default_rng(0).choice(count, int(count**0.5), replace=False))]
     owner = np.concatenate([(part @ centres.T).argmax(axis=1) for part in np.array_split(vectors, count // 1024)])
@@ -171,7 +171,7 @@ def _find_near(vectors: Vectors) -> tuple[Ids, Floats]:
     for piece, pieces in enumerate(near_pieces):
         own = np.flatnonzero(owner == piece)
         others = np.flatnonzero(np.isin(owner, np.union1d(pieces, [piece])))
-        found = find_nearest(vectors[own], _CANDIDATES, among=vectors[others], owners=(own, others))
+        found = find_nearest(vectors[own], _CANDIDATES, among=vectors[others], owners=(own, others), rounded=True)
         rows[own, : found.rows.shape[1]] = others[found.rows]
         distances[own, : found.rows.shape[1]] = np.minimum(found.distances**2 / 2, 1.0)
     return rows, distances

@@ -1,12 +1,13 @@
-"""The graphs of an archive's Spaces: in memory, as stored with the search copy, else built.
+"""The graphs of an archive's Spaces: in memory, as stored in the Space's folder, else built.
 
-A graph follows the archive: new episodes join by their own neighbours, until a tenth is new and it is built again.
+A graph follows the archive: new episodes join by their own neighbours, until a tenth is new and it is built again. What
+takes longer than a search may wait for is made in the background, and searches use the graph of before meanwhile.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xxhash
@@ -15,6 +16,7 @@ from bridge.graph.neighbour_graph import LEAST_EPISODES, NeighbourGraph, build_g
 from bridge.index.base import read_vectors
 from bridge.support.background_job import BackgroundJob
 from bridge.support.blas_threads import one_blas_thread
+from catalog.vectors.records import LedgerRevision
 from embedders.base import unit_rows
 
 if TYPE_CHECKING:
@@ -26,37 +28,49 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
     Ids = NDArray[np.int64]
+    Vectors = NDArray[np.float32]
+    Weights = NDArray[np.float64] | None
 
 LEAST_GROUPS: Final = 0.37
 """Share of mutual neighbours, beyond chance, below which an archive has no groups that a graph could follow."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _JOINED: Final = 0.1  # share of episodes that may join before the graph is built again
-_MOST_AT_ONCE: Final = 20_000  # episodes whose graph is built while a search waits
+_MOST_AT_ONCE: Final = 100_000_000  # pairs of episodes that are compared while a search waits: two seconds
+_ROWS: Final = 4096  # vectors computed with at a time
 
 
 @dataclass(frozen=True, eq=False)
 class _MarkedGraph:
-    """A graph, and what tells the vectors [N] apart that it was built from; built: episodes that did not join later."""
+    """A graph, and what tells the vectors [N] apart that it was built from; built: episodes that did not join later.
+
+    name: how vectors were weighed. edition, revision: the state of the ledger's vectors.
+    """
 
     graph: NeighbourGraph
     marks: NDArray[np.uint64]
     built: int
+    name: str
+    edition: str
+    revision: LedgerRevision
 
     @staticmethod
-    def read(derived: DerivedNumbers | None, name: str) -> _MarkedGraph | None:
-        """Return what is stored under this name for the present vectors, None if nothing is."""
+    def read(derived: DerivedNumbers | None, name: str, edition: str) -> _MarkedGraph | None:
+        """Return what is stored under this name, of present or earlier vectors; None if nothing is."""
         stored = None if derived is None else derived.read_arrays(name)
         if stored is None:
             return None
-        episodes, neighbours, shares, groups, marks, built = stored
-        return _MarkedGraph(NeighbourGraph(episodes, neighbours, shares, float(groups[0])), marks, int(built[0]))
+        episodes, neighbours, shares, marks, groups, numbers = stored
+        graph = NeighbourGraph(episodes, neighbours, shares, float(groups[0]))
+        built, *revision = numbers.tolist()
+        return _MarkedGraph(graph, marks, built, name, edition, LedgerRevision(*revision))
 
-    def write(self, derived: DerivedNumbers | None, name: str) -> None:
+    def write(self, derived: DerivedNumbers | None) -> None:
         """Store it."""
         if derived is not None:
-            graph, numbers = self.graph, [np.array([self.graph.groups]), self.marks, np.array([self.built])]
-            derived.write_arrays(name, [graph.episodes, graph.neighbours, graph.shares, *numbers])
+            graph, numbers = self.graph, np.array([self.built, *self.revision], np.int64)
+            arrays: list[NDArray[Any]] = [graph.episodes, graph.neighbours, graph.shares, self.marks]
+            derived.write_arrays(self.name, [*arrays, np.array([graph.groups]), numbers])
 
 
 class GraphStore:
@@ -64,80 +78,100 @@ class GraphStore:
 
     def __init__(self, archive: Archive) -> None:
         self._catalog, self._index = archive.catalog, archive.index
-        self._graphs: dict[str, tuple[tuple[object, ...], _MarkedGraph]] = {}
+        self._graphs: dict[str, _MarkedGraph] = {}
         self._checked: dict[str, tuple[Instant, str]] = {}
         self._job = BackgroundJob()
 
-    def load(self, space: Space, weights: NDArray[np.float64] | None = None) -> NeighbourGraph | None:
+    def load(self, space: Space, weights: Weights = None, *, wait: bool = False) -> NeighbourGraph | None:
         """Return the graph of a Space of whole episodes; None until it is built, and for episodes not in groups.
 
-        weights: of the values of a vector [E].
+        weights: of the values of a vector [E]. wait: until it is made, however long that takes.
         """
         name = f"neighbours {_VERSION} {'' if weights is None else xxhash.xxh3_64_hexdigest(weights.tobytes())}"
         now = self._catalog.instant(), name
         if self._checked.get(space.fingerprint) != now and not self._job.busy:
-            self._follow(space, weights, name)
+            self._follow(space, weights, name, wait=wait)
             self._checked[space.fingerprint] = now
         present = self._graphs.get(space.fingerprint)
-        if present is None or present[0][0] != name:
+        if present is None or present.name != name:
             return None
-        graph = present[1].graph
-        return graph if graph.groups >= LEAST_GROUPS else None
+        return present.graph if present.graph.groups >= LEAST_GROUPS else None
 
-    def _follow(self, space: Space, weights: NDArray[np.float64] | None, name: str) -> None:
+    def _follow(self, space: Space, weights: Weights, name: str, *, wait: bool) -> None:
         """Keep the graph of the present vectors: that in memory, the stored one, or one that is made."""
-        fingerprint = space.fingerprint
-        spaces = {row.fingerprint: row.id for row in self._catalog.vectors.spaces()}
-        before = self._graphs.pop(fingerprint, None)
-        if fingerprint not in spaces:
+        ids = {row.fingerprint: row.id for row in self._catalog.vectors.spaces()}
+        if space.fingerprint not in ids:
+            self._graphs.pop(space.fingerprint, None)
             return
-        state = (name, self._catalog.edition, *self._catalog.vectors.revision(spaces[fingerprint]))
-        if before is not None and before[0] == state:
-            self._graphs[fingerprint] = before
+        vectors = self._catalog.vectors
+        clock, revision = self._catalog.instant().clock, vectors.revision(ids[space.fingerprint])
+        state, derived = (name, self._catalog.edition, revision), self._index.open_derived(space)
+        before = self._find_before(space, derived, state)
+        if before is not None and before.revision == revision:
             return
-        ids, clock = self._catalog.vectors.embedded(spaces[fingerprint]), self._catalog.instant().clock
-        if len(ids) < LEAST_EPISODES:
+        if len(embedded := vectors.embedded(ids[space.fingerprint])) < LEAST_EPISODES:
+            self._graphs.pop(space.fingerprint, None)
             return
-        derived = self._index.open_derived(space)
-        present = _MarkedGraph.read(derived, name)
-        if present is not None:
-            self._graphs[fingerprint] = state, present
-            return
-        loaded = read_vectors(self._index, space, catalog=self._catalog, episodes=ids)
-        rows = loaded.vectors.take(loaded.starts[:-1], axis=0)
+        loaded = read_vectors(self._index, space, catalog=self._catalog, episodes=embedded)
+        episodes, rows = loaded.episodes, loaded.vectors.take(loaded.starts[:-1], axis=0)
         if self._catalog.clock() != clock:  # what is stored may be of other vectors than these
             derived = None
-        joined = before[1] if before is not None and before[0][0] == name else None
+        marks = _mark(rows)
+        known = _find_known(before, episodes, marks)
 
         def make() -> None:
             with one_blas_thread():
-                made = _make(joined, loaded.episodes, rows, weights)
-            made.write(derived, name)
-            self._graphs[fingerprint] = state, made
+                _weigh(rows, weights)
+                if before is None or known is None:
+                    graph, built = build_graph(episodes, rows), len(rows)
+                else:
+                    graph, built = join_graph(before.graph, episodes, rows, known), before.built
+            made = _MarkedGraph(graph, marks, built, *state)
+            made.write(derived)
+            self._graphs[space.fingerprint] = made
 
-        if len(ids) <= _MOST_AT_ONCE or joined is not None:
+        new = len(rows) if known is None else np.count_nonzero(~known)
+        if wait or new * len(rows) <= _MOST_AT_ONCE:
             make()
         else:
             self._job.start(make)
 
+    def _find_before(
+        self, space: Space, derived: DerivedNumbers | None, state: tuple[str, str, LedgerRevision]
+    ) -> _MarkedGraph | None:
+        """Return the graph of this name and edition, in memory or stored, and keep it; of earlier vectors, if it is."""
+        before = self._graphs.pop(space.fingerprint, None)
+        if before is not None and (before.name, before.edition) != state[:2]:
+            before = None
+        if before is None or before.revision != state[2]:
+            before = _MarkedGraph.read(derived, *state[:2]) or before
+        if before is not None:
+            self._graphs[space.fingerprint] = before
+        return before
 
-def _make(
-    before: _MarkedGraph | None, episodes: Ids, rows: NDArray[np.float32], weights: NDArray[np.float64] | None
-) -> _MarkedGraph:
-    """Return the graph of episodes with these vectors [N, E]: joined to the one before, if nearly all are in it."""
-    vectors = rows if weights is None else unit_rows(rows.astype(np.float64) * np.sqrt(weights))
-    marks = _mark(rows)
-    if before is not None:
-        places, known = before.graph.find(episodes)
-        known &= before.marks[places] == marks
-        if np.count_nonzero(known) >= (1 - _JOINED) * max(before.built, len(known)):
-            return _MarkedGraph(join_graph(before.graph, episodes, vectors, known), marks, before.built)
-    return _MarkedGraph(build_graph(episodes, vectors), marks, len(marks))
+
+def _find_known(before: _MarkedGraph | None, episodes: Ids, marks: NDArray[np.uint64]) -> NDArray[np.bool_] | None:
+    """Return a mask of the episodes that are in a graph as they are; None if these are too few for others to join."""
+    if before is None:
+        return None
+    places, known = before.graph.find(episodes)
+    known &= before.marks[places] == marks
+    return known if np.count_nonzero(known) >= (1 - _JOINED) * max(before.built, len(known)) else None
 
 
-def _mark(vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
+def _weigh(rows: Vectors, weights: Weights) -> None:
+    """Weigh vectors [N, E] in place, so that their products are weighted cosines."""
+    if weights is None:
+        return
+    for start in range(0, len(rows), _ROWS):
+        part = rows[start : start + _ROWS].astype(np.float64)
+        rows[start : start + _ROWS] = unit_rows(part * np.sqrt(weights))
+
+
+def _mark(vectors: Vectors) -> NDArray[np.uint64]:
     """Return a number [N] for each vector [N, E] that differs where vectors do."""
-    words = np.ascontiguousarray(vectors).view(np.uint32)
+    words, marks = np.ascontiguousarray(vectors).view(np.uint32), np.zeros(len(vectors), np.uint64)
     odd = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64)  # so that the order of values counts
-    marks: NDArray[np.uint64] = (words * odd).sum(axis=1, dtype=np.uint64)
+    for start in range(0, len(words), _ROWS):
+        marks[start : start + _ROWS] = (words[start : start + _ROWS] * odd).sum(axis=1, dtype=np.uint64)
     return marks

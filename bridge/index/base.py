@@ -191,7 +191,7 @@ class VectorIndex(Protocol):
         return None
 
     def open_derived(self, space: Space) -> DerivedNumbers | None:  # noqa: ARG002
-        """Return what is stored of numbers derived from all vectors as of now; None = nothing can be stored."""
+        """Return what is stored of numbers derived from all vectors, now or before; None = nothing can be stored."""
         return None
 
     def check_copy(self, space: Space, *, data: bool = False) -> str:  # noqa: ARG002

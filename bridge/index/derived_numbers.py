@@ -1,4 +1,4 @@
-"""Numbers and arrays that depend on all vectors of a Space, stored beside its search copy to be computed once."""
+"""Numbers and arrays that depend on all vectors of a Space, stored in its folder to be computed once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ GRAPH_FILE: Final = "graph.bin"
 """Of arrays: one line of JSON, then the bytes of one after the other."""
 
 FILES: Final = frozenset({FILE, LEDGER_FILE, GRAPH_FILE})
+"""All of them; in older archives, all are beside the search copy."""
 
 
 class DerivedNumbers:
-    """Lists of numbers by name, in a file of one folder, for one state of the vectors; nothing depends on the file.
+    """Lists of numbers by name, in a file of one folder, for one state of the archive; nothing depends on the file.
 
     A file that is missing, damaged, or of another state reads as empty; failures to write it are ignored.
     """
@@ -46,8 +47,7 @@ class DerivedNumbers:
     def write(self, name: str, numbers: Sequence[float]) -> None:
         """Add numbers to the file."""
         text = json.dumps({"state": self._state, "numbers": self._load() | {name: list(numbers)}})
-        with suppress(OSError), publish(self._path) as file:
-            file.write(json.dumps({"checksum": checksum(text.encode()), "text": text}).encode())
+        _publish(self._path, json.dumps({"checksum": checksum(text.encode()), "text": text}).encode())
 
     def read_arrays(self, name: str) -> list[NDArray[Any]] | None:
         """Return the arrays of this name exactly as they were written last, None if there are none."""
@@ -67,8 +67,7 @@ class DerivedNumbers:
         body = b"".join(array.tobytes() for array in arrays)
         about = [(array.dtype.str, array.nbytes, array.shape) for array in arrays]
         head = {"state": self._state, "name": name, "checksum": checksum(body), "arrays": about}
-        with suppress(OSError), publish(self._path.parent / GRAPH_FILE) as file:
-            file.write(json.dumps(head).encode() + b"\n" + body)
+        _publish(self._path.parent / GRAPH_FILE, json.dumps(head).encode() + b"\n" + body)
 
     def _load(self) -> dict[str, Any]:
         try:
@@ -79,3 +78,10 @@ class DerivedNumbers:
             return dict(content["numbers"]) if content["state"] == self._state else {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return {}
+
+
+def _publish(path: Path, data: bytes) -> None:
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with publish(path) as file:
+            file.write(data)

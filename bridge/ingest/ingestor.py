@@ -24,6 +24,7 @@ from bridge.episodes.open import known_episodes
 from bridge.ingest.fill import fill
 from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.inputs import read_inputs
+from bridge.ingest.neighbours import make_graphs
 from bridge.ingest.register import count_missing, register
 from bridge.ingest.report import IngestReport, Run
 from bridge.ingest.text import embed_tasks, load_text_encoder
@@ -225,16 +226,13 @@ class TrajectoryIngestor:
             run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
             self._begin(discovery.folders)
             addresses = register(run, discovery.episodes, self._lanes, self._limits)
-            count_missing(
-                run,
-                (*discovery.folders, *discovery.locations),
-                (one.address for one in discovery.episodes),
-                prune=prune,
-            )
+            places = (*discovery.folders, *discovery.locations)
+            count_missing(run, places, (one.address for one in discovery.episodes), prune=prune)
             fill(run, [self._chosen(plan) for plan in plans or self._default_plans()], addresses)
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.index_sync.finish()
+            make_graphs(run)
             report.delayed, report.anomalies = run.index_sync.delayed, run.anomalies.list()
             report.alike = find_alike_lanes(self._archive.catalog) if report.embedded else []
         report.seconds = time.perf_counter() - started

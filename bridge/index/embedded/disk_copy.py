@@ -6,7 +6,7 @@
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     header.json       origin of the copy (CopyHeader), a CRC32C over that and points.i64, and whether it has lists
     inverted_lists/   inverted lists of the vectors, with sketches (lists_file.py), in a large copy
-    derived.json, ledger.json, graph.bin   what searches derived from all vectors (derived_numbers.py), if any
+    ledger.json       totals of the ledger; beside CURRENT, also without a copy: derived.json, graph.bin
 
 Vectors are verified by their checksums when they are first used, so that opening reads little. `LOCK` is held while
 CURRENT changes and older copies are removed, so that no writer removes a copy that another has just made current.
@@ -63,8 +63,8 @@ _LISTED: Final = "has_sketched_lists"
 _SPACE_NAME: Final = re.compile("[0-9a-f]{64}")
 _NAME: Final = re.compile(f"({_BUILDING})?[0-9a-f]{{12}}")
 _OLDER_HEADER: Final = "generation.json"  # of copies before layout 7, whose lists lay in "lists"
+_TOP: Final = (_CURRENT, derived_numbers.FILE, derived_numbers.GRAPH_FILE)
 _FILES: Final = derived_numbers.FILES | {_VECTORS, _POINTS, _HEADER, _OLDER_HEADER}
-_LIST_FOLDERS: Final = (LISTS, "lists")
 _ABANDONED_S: Final = 3600.0  # an unfinished copy this old belongs to a killed process
 
 
@@ -208,10 +208,11 @@ def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster
 
 
 def drop(folder: Path) -> None:
-    """Remove the copies of a Space; one that is being written by another process may still become current."""
+    """Remove what there is of a Space; a copy that another process is writing may still become current."""
     if folder.is_dir():
         with locked(folder / _LOCK):
-            (folder / _CURRENT).unlink(missing_ok=True)
+            for name in _TOP:
+                (folder / name).unlink(missing_ok=True)
             _clear(folder)
 
 
@@ -242,7 +243,7 @@ def find_retired(index: Path, archive_id: str, living: Iterable[str]) -> list[Pa
     living_names = set(living)
     retired = [path for path in _folders(index / archive_id, _SPACE_NAME) if path.name not in living_names]
     retired += [path for path in _folders(index, _SPACE_NAME) if _read_older_owner(path).startswith(archive_id)]
-    return [path for path in retired if _contains_only(path, {_CURRENT, _LOCK}, find_older(path))]
+    return [path for path in retired if _contains_only(path, {_LOCK, *_TOP}, find_older(path))]
 
 
 def _read_older_owner(folder: Path) -> str:
@@ -269,13 +270,12 @@ def find_leftovers(index: Path, archive_id: str, living: Iterable[str]) -> list[
         except (OSError, ValueError):
             current = ""
         paths += find_older(folder, current)
-        named = ((path, TEMPORARY.fullmatch(path.name)) for path in _children(folder))
-        paths += (path for path, draft in named if draft and draft[1] == _CURRENT)
+        paths += (path for path in _children(folder) if (draft := TEMPORARY.fullmatch(path.name)) and draft[1] in _TOP)
     return paths
 
 
 def _find_lists(folder: Path) -> list[Path]:
-    paths = [folder / name for name in _LIST_FOLDERS]
+    paths = [folder / name for name in (LISTS, "lists")]
     return [path for path in paths if not path.is_symlink() and _contains_only(path, lists_file.FILES, [])]
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from bridge.index.base import Answer, VectorIndex, check_points, check_query
+from bridge.index.derived_numbers import DerivedNumbers
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.kmeans import cluster, leave_for_later
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bridge.index.base import Ids, Point, Request, Vectors
-    from bridge.index.derived_numbers import DerivedNumbers
     from bridge.index.embedded.rerank import Ranking
     from bridge.index.stored_rows import StoredRows
     from catalog.catalog import Catalog
@@ -182,9 +182,8 @@ class EmbeddedIndex(VectorIndex):
             return self._retry_undamaged(space, lambda snapshot: snapshot.read_vectors(episodes))
 
     def open_derived(self, space: Space) -> DerivedNumbers | None:
-        """Return what is stored of numbers derived from all vectors as of now; None without a disk copy."""
-        with self._lock:
-            return self._refresh(space).open_derived()
+        """Return what is stored of numbers derived from all vectors, now or before, in this edition of the archive."""
+        return DerivedNumbers(self._find_folder(space), [self._catalog.edition])
 
     def check_copy(self, space: Space, *, data: bool = False) -> str:
         """Compare the Space's disk copy with the ledger."""

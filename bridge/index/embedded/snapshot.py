@@ -180,10 +180,6 @@ class IndexSnapshot:
         while batch := [*islice(entries, _BATCH_ENTRIES)]:
             self.take(batch)
 
-    def open_derived(self) -> DerivedNumbers | None:
-        """Return the numbers stored beside the disk copy for exactly these vectors; None without a copy."""
-        return None if self.home is None else DerivedNumbers(self.home, self._state())
-
     def _state(self) -> tuple[int, int]:
         """Return number and checksum of the living vectors, to compare with those of the ledger."""
         return self.count(), self.base.segment.checksum() + sum(self.terms.values())

@@ -10,6 +10,7 @@ import numpy as np
 
 from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
+from bridge.index.metric import COSINE
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.matches import find_spans
 from bridge.search.ranking.first_hits import FirstHits
@@ -115,7 +116,7 @@ class EpisodeSearch:
             rankers = [ViewFusion(fusions), *rankers]
         elif fusions:
             fusion = fusions[0]
-            needs_fusion = fusion.windows is not None or fusion.expand
+            needs_fusion = fusion.windows is not None or fusion.expand or fusion.graph is not None
             rank: Ranker = fusion if needs_fusion else partial(fusion.main.search, index)
             rankers = [self._align_first(rank, fusion, prepared.views[0]), *rankers]
         rank = fuse_by_rank(rankers)
@@ -138,12 +139,12 @@ class EpisodeSearch:
 
     def _fuse(self, view: View, query: QueryVector, options: SearchOptions, like: int) -> Fusion:
         windows = None if view.parts is None else self._combine(view.parts, like)
-        by_default = options.expand is None and windows is not None
-        has_graph = by_default and query.scanned is None and not len(query.against)
+        by_default = options.expand is None and not options.plain and view.space.windows.whole
+        has_graph = by_default and view.space.metric == COSINE and query.scanned is None and not len(query.against)
         graph = self.stored.graph(view.space, query.weights) if has_graph else None
-        expand = EXPAND if by_default else options.expand or 0
+        expand = EXPAND if by_default and windows is not None else options.expand or 0
         are_longer = partial(self._are_longer, min(map(len, view.windows[:like])))
-        return Fusion(self.archive.index, self.stored, query, windows, expand, graph, are_longer)
+        return Fusion(self.archive.index, self.stored, query, windows, expand, graph, are_longer, by_default)
 
     def _are_longer(self, steps: int, episodes: Ids) -> NDArray[np.bool_]:
         rows = self.rows.load(ids := episodes.tolist())

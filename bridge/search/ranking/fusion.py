@@ -1,11 +1,11 @@
 """Ranks episodes by how near they are and what their neighbours are near to, in one view or the mean of several.
 
 nearness  the higher of: cosine of the whole episode, cosine of its best window if it is longer than the query; each
-          calibrated
+          calibrated; without a graph, windows count only if the nearest is much nearer by them
 graph     what reaches an episode from the nearest over the neighbour graph (graph_score.py)
 expanded  without a graph: cosine with the query expanded by its nearest hits, by which a partial query retrieves its
           full episode, and through it similar ones, four fifths of the score; and one fifth the best window
-score     that of the graph, or expanded; for nearly equal episodes at least their nearness alone
+score     that of the graph, or expanded; for nearly equal episodes at least their nearness alone; the nearest is first
 """
 
 from __future__ import annotations
@@ -15,23 +15,34 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bridge.index.base import Answer, Matches, find_firsts
+from bridge.search.ranking.candidates import EpisodeCandidates
 from bridge.search.ranking.graph_score import GraphReach
 from bridge.search.ranking.rankers import depth, join_explanations
-from bridge.search.ranking.scores import calibrate, combine_examples, combine_nearness, expand_query, fuse_scores
+from bridge.search.ranking.scores import (
+    calibrate,
+    combine_examples,
+    combine_nearness,
+    expand_query,
+    find_agreeing,
+    fuse_scores,
+    put_first,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from bridge.graph.neighbour_graph import NeighbourGraph
-    from bridge.index.base import Ids, Request, VectorIndex, Vectors
+    from bridge.index.base import Ids, Request, VectorIndex
+    from bridge.search.ranking.candidates import Keys
     from bridge.search.ranking.query_vector import QueryVector
     from bridge.search.ranking.stored_vectors import StoredVectors
 
 EXPAND: Final = 8
-"""Default number of hits by which a query is expanded."""
+"""Default number of hits by which a query is expanded, as far as they are neighbours of each other."""
 OWN_WEIGHT: Final = 0.1
 """Weight of the query itself beside them."""
 POWER: Final = 6.0
@@ -43,28 +54,8 @@ _LENGTH_FACTORS: Final = (1, 4, 16)
 _EQUAL_COSINE: Final = 1 - 1e-12
 """Cosine above which two float32 vectors count as equal: their score is then exactly 1."""
 
-_Keys = NDArray[np.int64]
-"""Unique pairs (episode, window) [n, 2], ascending."""
-
-
 _NO_KEYS: Final = np.zeros((0, 2), np.int64)
 _FIRST_WINDOW: Final = np.array([1, 0])  # multiplied with a key: the key of the whole episode
-
-
-@dataclass(frozen=True, eq=False)
-class _LoadedCandidates:
-    """Candidates with their vectors [n, E], nearness [n], and the similarity of their best windows [n], if any."""
-
-    keys: _Keys
-    vectors: Vectors
-    nearness: NDArray[np.float64]
-    parts: NDArray[np.float64] | None
-
-    def join(self, more: _LoadedCandidates) -> _LoadedCandidates:
-        """Return both, concatenated."""
-        parts = None if self.parts is None or more.parts is None else np.concatenate([self.parts, more.parts])
-        keys, vectors = np.concatenate([self.keys, more.keys]), np.concatenate([self.vectors, more.vectors])
-        return _LoadedCandidates(keys, vectors, np.concatenate([self.nearness, more.nearness]), parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +74,7 @@ class _CalibratedQuery:
 class _ScoredCandidates:
     """Candidates, their scores [n], and the underlying answers."""
 
-    keys: _Keys
+    keys: Keys
     scores: NDArray[np.float64]
     answers: list[Answer]
 
@@ -93,7 +84,7 @@ class Fusion:
     """A ranker over one Space, and that of its windows if there is one; expand: number of hits to expand by.
 
     graph: by which to rank, in place of expansion, if there is one. are_longer: says which of some episodes are longer
-    than the query, which may therefore be a part of them.
+    than the query, which may therefore be a part of them. mutual: expand only by hits that are each other's neighbours.
     """
 
     index: VectorIndex
@@ -103,12 +94,13 @@ class Fusion:
     expand: int
     graph: NeighbourGraph | None = None
     are_longer: Callable[[Ids], NDArray[np.bool_]] = np.ones_like
+    mutual: bool = False
 
     def __call__(self, request: Request) -> Answer:
         """Return the best of the episodes that the lists have; exact if each list is."""
         return _answer(self.scored(request, depth(max(request.top_k, self.expand))), request)
 
-    def scored(self, request: Request, length: int, extra: _Keys = _NO_KEYS) -> _ScoredCandidates:
+    def scored(self, request: Request, length: int, extra: Keys = _NO_KEYS) -> _ScoredCandidates:
         """Return the scores of the first length matches of each list, and of the extra candidates with vectors."""
         deeper = replace(request, top_k=length)
         main = self._calibrate(self.main)
@@ -118,6 +110,8 @@ class Fusion:
         load_candidates = partial(self._load_candidates, main=main, windows=windows, windows_answer=answers[-1])
         keys = _union([_keys_of(answers[0]), extra, *(_keys_of(answer) * _FIRST_WINDOW for answer in answers[1:])])
         candidates = load_candidates(keys)
+        are_parts = self.graph is not None or candidates.are_parts()
+        candidates = candidates if are_parts else candidates.by_whole()
         scores = candidates.nearness
         if self.graph is not None and len(candidates.keys):
             reach = GraphReach.of(self.graph, candidates.keys[:, 0], candidates.nearness)
@@ -127,14 +121,16 @@ class Fusion:
         elif self.expand and len(candidates.keys):
             expanded = self._calibrate(self._expand(candidates))
             answers.append(expanded.query.search(self.index, deeper))
-            candidates = candidates.join(load_candidates(_without(_keys_of(answers[-1]), keys)))
+            more = load_candidates(_without(_keys_of(answers[-1]), keys))
+            candidates = candidates.join(more if are_parts else more.by_whole())
             similarity = expanded.of(_snap_equal(expanded.query.cosines(candidates.vectors)))
             scores = fuse_scores(candidates.nearness, similarity, candidates.parts, self.main.weights.windows)
+            put_first(scores, np.arange(len(scores)) == candidates.order()[0])
         return _ScoredCandidates(candidates.keys, scores, answers)
 
     def _load_candidates(
-        self, keys: _Keys, *, main: _CalibratedQuery, windows: _CalibratedQuery | None, windows_answer: Answer
-    ) -> _LoadedCandidates:
+        self, keys: Keys, *, main: _CalibratedQuery, windows: _CalibratedQuery | None, windows_answer: Answer
+    ) -> EpisodeCandidates:
         """Return the candidates that still have vectors; windows_answer: the best windows from the index.
 
         If an episode has fewer vectors by now, its last one is used.
@@ -145,12 +141,12 @@ class Fusion:
         vectors = stored.pick(places[present], keys[:, 1])
         whole = main.of(_snap_equal(main.query.cosines(vectors)))
         if windows is None:
-            return _LoadedCandidates(keys, vectors, whole, None)
+            return EpisodeCandidates(keys, vectors, whole, whole, None)
         cosines = self._find_best(windows.query, keys[:, 0], windows_answer)
         has_windows, parts = np.isfinite(cosines), whole.copy()
         parts[has_windows] = windows.of(_snap_equal(cosines[has_windows]))
         shares = np.where(self.are_longer(keys[:, 0]), main.query.weights.windows, 0.0)
-        return _LoadedCandidates(keys, vectors, combine_nearness(whole, parts, shares), parts)
+        return EpisodeCandidates(keys, vectors, combine_nearness(whole, parts, shares), whole, parts)
 
     def _find_best(self, query: QueryVector, episodes: Ids, answer: Answer) -> NDArray[np.float64]:
         """Return the cosine [n] of each episode's best window, NaN if it has none; answer: windows from the index.
@@ -176,9 +172,10 @@ class Fusion:
             best[unknown[is_known]] = cosines[places[is_known]]
         return best
 
-    def _expand(self, candidates: _LoadedCandidates) -> QueryVector:
-        nearness = candidates.nearness
-        seeds = np.lexsort((np.arange(len(nearness)), -nearness))[: self.expand]
+    def _expand(self, candidates: EpisodeCandidates) -> QueryVector:
+        nearness, seeds = candidates.nearness, candidates.order()[: self.expand]
+        if self.mutual:
+            seeds = find_agreeing(self.main.weights, candidates.vectors, seeds)
         vector = expand_query(self.main.vector, candidates.vectors[seeds], nearness[seeds], own=OWN_WEIGHT, power=POWER)
         return replace(self.main, vector=combine_examples(vector[None], self.main.against))
 
@@ -234,11 +231,11 @@ class ViewFusion:
         return replace(own, keys=own.keys[alone], scores=own.scores[alone])
 
 
-def _keys_of(answer: Answer) -> _Keys:
+def _keys_of(answer: Answer) -> Keys:
     return np.column_stack([answer.columns.episodes, answer.columns.windows])
 
 
-def _sort(keys: _Keys) -> tuple[Ids, NDArray[np.bool_]]:
+def _sort(keys: Keys) -> tuple[Ids, NDArray[np.bool_]]:
     """Return the order of keys, and a mask of those that, in this order, differ from their predecessor."""
     order = np.lexsort((keys[:, 1], keys[:, 0]))
     new = np.ones(len(order), np.bool_)
@@ -246,13 +243,13 @@ def _sort(keys: _Keys) -> tuple[Ids, NDArray[np.bool_]]:
     return order, new
 
 
-def _union(lists: Sequence[_Keys]) -> _Keys:
+def _union(lists: Sequence[Keys]) -> Keys:
     keys = np.concatenate(lists)
     order, new = _sort(keys)
     return keys[order[new]]
 
 
-def _without(keys: _Keys, excluded: _Keys) -> _Keys:
+def _without(keys: Keys, excluded: Keys) -> Keys:
     """Return the keys that are not among the excluded ones, which are sorted."""
     order, new = _sort(np.concatenate([excluded, keys]))
     own = order[new]

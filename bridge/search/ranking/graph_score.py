@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.search.ranking.scores import floor_scores
+from bridge.search.ranking.scores import floor_scores, put_first
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,6 +62,5 @@ class GraphReach:
             places = self.episodes.searchsorted(episodes).clip(max=len(self.episodes) - 1)
             reached = np.where(self.episodes[places] == episodes, self.values[places], 0.0)
         scores = floor_scores((self.level * reached + OWN_SHARE * nearness) / (1 + OWN_SHARE), nearness)
-        is_first, best = episodes == self.first, scores.max()
-        scores[is_first] = np.maximum(scores[is_first], min(1.0, np.nextafter(best, np.inf)))
+        put_first(scores, episodes == self.first)
         return scores

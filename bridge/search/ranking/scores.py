@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.index.base import Vectors
+    from bridge.graph.block_weights import BlockWeights
+    from bridge.index.base import Ids, Vectors
 
     Scores = NDArray[np.float64]
 
@@ -31,6 +32,10 @@ STEEPNESS: Final = 4.0
 
 
 _PART_STEEPNESS: Final = 40.0  # the same for windows: steeper, so that it applies to exact copies of the query only
+
+
+AGREEING: Final = 0.5
+"""Share of the hits taken so far of which another must be a neighbour for a query to be expanded by it."""
 
 
 RANK_OFFSET: Final = 60
@@ -69,6 +74,29 @@ def floor_scores(scores: Scores, near: Scores) -> Scores:
     """Return scores that are not below what nearly equal episodes get by their nearness alone: 1 where that is 1."""
     floored: Scores = np.maximum(scores, 1.0 - STEEPNESS * (1.0 - near))
     return floored
+
+
+def put_first(scores: Scores, is_first: NDArray[np.bool_]) -> None:
+    """Raise the score of one above all others, to 1 at most."""
+    best = scores.max()
+    scores[is_first] = np.maximum(scores[is_first], min(1.0, np.nextafter(best, np.inf)))
+
+
+def find_agreeing(weights: BlockWeights, vectors: Vectors, seeds: Ids) -> Ids:
+    """Return the first of the seeds, and those of the others that are neighbours of half of the ones before them.
+
+    seeds: places of vectors [n, E]. Neighbours are among the nearest of each other, as many as there are seeds.
+    """
+    cosines = np.stack([weights.cosines(vectors, vectors[seed]) for seed in seeds.tolist()])
+    cosines[np.arange(len(seeds)), seeds] = -np.inf
+    count = min(len(seeds), len(vectors) - 1)
+    nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
+    near = (nearest[:, :, None] == seeds).any(axis=1)
+    mutual, chosen = near & near.T, [0]
+    for place in range(1, len(seeds)):
+        if mutual[place, chosen].mean() >= AGREEING:
+            chosen.append(place)
+    return seeds[chosen]
 
 
 def reciprocal_ranks(lists: Sequence[Sequence[int]]) -> dict[int, float]:

@@ -9,6 +9,7 @@ import numpy as np
 from bridge.graph.block_weights import NEIGHBOURS, SHARPNESS, BlockWeights, measure_weights
 from bridge.graph.stored_graphs import GraphStore
 from bridge.index.base import read_vectors
+from bridge.index.stored_rows import StoredRows
 from catalog.filters.where import EVERYTHING, Compare
 from embedders.registry import DEFAULT_EMBEDDER
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from bridge.graph.neighbour_graph import NeighbourGraph
     from bridge.index.base import Ids
-    from bridge.index.stored_rows import StoredRows
     from bridge.search.ranking.query_vector import QueryVector
     from catalog.filters.where import Where
     from catalog.session import Instant
@@ -37,7 +37,8 @@ class StoredVectors:
         self._graphs = GraphStore(archive)
         self._space_ids: dict[str, int] = {}
         self._samples: dict[str, tuple[int, StoredRows]] = {}
-        self._weights: dict[str, tuple[int, BlockWeights]] = {}
+        self._weights: dict[str, tuple[int, BlockWeights]] = {}  # and the clock at which they were read
+        self._derived: dict[tuple[str, str], list[float]] = {}
         self._archive_life = ""
 
     def load(self, space: Space, episodes: Iterable[int]) -> StoredRows:
@@ -57,28 +58,28 @@ class StoredVectors:
             return float(np.maximum.reduceat(query.cosines(sample.vectors), sample.starts[:-1]).mean())
         return float(np.mean(np.maximum.reduceat(sample.vectors @ vector, sample.starts[:-1]), dtype=np.float64)) / top
 
-    def weights(self, space: Space, sizes: Sequence[int]) -> BlockWeights:
+    def weights(self, space: Space, sizes: Sequence[int], *, anew: bool = False) -> BlockWeights:
         """Return the weights of the descriptors of these sizes in a Space, valid until the archive has doubled.
 
         For a single channel and `blocks`, windows have weight 0: they describe the path only, which has no shape
-        there.
+        there. anew: measure them in any case.
         """
         if space.channels == 1 and space.embedder == DEFAULT_EMBEDDER:
             return BlockWeights(windows=0.0)
         if len(sizes) < 2 or not space.windows.whole:
             return BlockWeights()
         clock = self._now().clock
-        sampled_at, weights = self._weights.get(space.fingerprint, (0, None))
-        if weights is None or clock > 2 * sampled_at:
+        read_at, weights = self._weights.get(space.fingerprint, (-1, None))
+        if weights is None or read_at != clock or anew:  # another process may have measured new ones
             name = f"block weights {list(sizes)}, {_GROUPED}, {NEIGHBOURS}, {SHARPNESS}"
-            measured = self._derive(space, name, lambda: self._measure(space, sizes))
+            _, measured = self._derive(space, name, lambda: self._measure(space, sizes), anew=anew)
             weights = BlockWeights.of(measured, sizes)
             self._weights[space.fingerprint] = (clock, weights)
         return weights
 
-    def graph(self, space: Space, weights: BlockWeights) -> NeighbourGraph | None:
-        """Return the neighbour graph of a Space of whole episodes by which to rank, None if there is none."""
-        return self._graphs.load(space, weights.values)
+    def graph(self, space: Space, weights: BlockWeights, *, wait: bool = False) -> NeighbourGraph | None:
+        """Return the neighbour graph of a Space of whole episodes by which to rank, None if there is none (yet)."""
+        return self._graphs.load(space, weights.values, wait=wait)
 
     def passing(self, episodes: Ids, where: Where) -> Ids:
         """Return those of the episodes, ascending ids, that pass a filter."""
@@ -88,12 +89,13 @@ class StoredVectors:
 
     def _sample(self, space: Space) -> StoredRows:
         """Return the vectors of a sample of episodes."""
-        clock = self._now().clock
-        sampled_at, sample = self._samples.get(space.fingerprint, (0, None))
-        if sample is None or not len(sample.episodes) or clock > 2 * sampled_at:
-            chosen = self._derive(space, f"sample {_SAMPLE}", lambda: self._choose(space, _SAMPLE))
-            sample = self.load(space, map(int, chosen))
-            self._samples[space.fingerprint] = (clock, sample)
+        clock, name = self._now().clock, f"sample {_SAMPLE}"
+        sampled_at, sample = self._samples.get(space.fingerprint) or (0, StoredRows.of({}, space.dim))
+        for anew in (False, True):  # anew: those that were chosen are gone
+            if not len(sample.episodes) or clock > 2 * sampled_at:
+                sampled_at, chosen = self._derive(space, name, lambda: self._choose(space, _SAMPLE), anew=anew)
+                sample = self.load(space, map(int, chosen))
+                self._samples[space.fingerprint] = (sampled_at, sample)
         return sample
 
     def _measure(self, space: Space, sizes: Sequence[int]) -> Sequence[float]:
@@ -103,20 +105,25 @@ class StoredVectors:
         space_id = self._space_id(space)
         return [] if space_id is None else self._catalog.vectors.sample(space_id, count)
 
-    def _derive(self, space: Space, name: str, compute: Callable[[], Sequence[float]]) -> Sequence[float]:
-        """Return numbers derived from all vectors of a Space: as stored with the search copy, else computed.
+    def _derive(
+        self, space: Space, name: str, compute: Callable[[], Sequence[float]], *, anew: bool = False
+    ) -> tuple[int, Sequence[float]]:
+        """Return numbers derived from vectors of a Space, and the clock as of then: stored, in memory, or computed.
 
         name: identifies them and how they are computed, so that other versions of this library compute their own.
+        They are valid until the archive has doubled; none are not stored.
         """
-        before = self._catalog.instant().clock, self._catalog.edition
-        stored = self._index.open_derived(space)
-        cached = None if stored is None else stored.read(name)
-        if cached is not None:
-            return cached
+        clock, stored, key = self._now().clock, self._index.open_derived(space), (space.fingerprint, name)
+        before = clock, self._catalog.edition
+        found = (stored and stored.read(name)) or self._derived.get(key)
+        if found and found[0] <= clock <= 2 * found[0] and not anew:
+            return int(found[0]), found[1:]
         computed = compute()
-        if stored is not None and (self._catalog.clock(), self._catalog.edition) == before:
-            stored.write(name, computed)
-        return computed
+        if computed and (self._catalog.clock(), self._catalog.edition) == before:
+            self._derived[key] = [clock, *computed]
+            if stored is not None:
+                stored.write(name, self._derived[key])
+        return clock, computed
 
     def _space_id(self, space: Space) -> int | None:
         """Return the id of a Space, which is constant for the life of an archive; None if the archive never had it."""
@@ -130,4 +137,5 @@ class StoredVectors:
         now = self._catalog.instant()
         if now.history != self._archive_life:
             self._archive_life, self._space_ids, self._samples, self._weights = now.history, {}, {}, {}
+            self._derived = {}
         return now

@@ -76,7 +76,7 @@ def test_an_archive_of_cycles_is_searched_by_which_joint_moves_first(tmp_path):
     weights = weigh(vectors, default_embedder(space.windows).blocks(4))
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         for number in range(0, 48, 7):
-            hits = retriever.search_similar_episodes(rows[str(number)], 48)
+            hits = retriever.search_similar_episodes(rows[str(number)], 48, plain=True)
             cosines = dict(zip(rows, weights.cosines(vectors, vectors[number]), strict=True))
             assert {hit.episode_id: hit.score for hit in hits} == pytest.approx(cosines, abs=1e-5)
             assert (hits[0].episode_id, hits[0].score, hits.exact) == (str(number), 1.0, True)

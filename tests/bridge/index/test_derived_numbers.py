@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -48,7 +49,7 @@ def test_damaged_files_read_as_empty_and_are_written_anew(tmp_path):
 
 def test_where_nothing_can_be_written_nothing_is_stored(tmp_path):
     (tmp_path / FILE).mkdir()
-    for folder in (tmp_path, tmp_path / "gone"):
+    for folder in (tmp_path, Path("/dev/null")):
         derived = DerivedNumbers(folder, STATE)
         derived.write("weights", NUMBERS)
         assert derived.read("weights") is None

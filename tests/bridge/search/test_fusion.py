@@ -65,7 +65,20 @@ def state(one):
     return one.observations["state"].data
 
 
-def scan(archive, query, *, expand=8):
+def agree(vectors, seeds):
+    """Return those of the seeds that are mutual neighbours of half of those before them."""
+    near = {
+        seed: sorted((name for name in vectors if name != seed), key=lambda name: -vectors[name] @ vectors[seed])[:8]
+        for seed in seeds
+    }
+    found = seeds[:1]
+    for seed in seeds[1:]:
+        shared = [one for one in found if one in near[seed] and seed in near[one]]
+        found += [seed] * (len(shared) >= len(found) / 2)
+    return found
+
+
+def scan(archive, query, *, expand=None):
     """Return {episode: score} by the definition, over everything: vectors and all of the rest made anew."""
     whole, scales = (next(s for s in spaces_of(archive) if s.windows == plan) for plan in BOTH)
     rows = {named(*pair): state(made(*pair)) for pair in ALL}
@@ -87,14 +100,21 @@ def scan(archive, query, *, expand=8):
 
     part = calibrate(best)
     in_part = {name: b if len(rows[name]) > len(query) else 1 - 40 * (1 - b) for name, b in part.items()}
-    near = {name: max(a, in_part[name]) for name, a in calibrate(cosines).items()}
-    if not expand:
+    by_whole = {name: max(a, 1 - 40 * (1 - part[name])) for name, a in calibrate(cosines).items()}
+    near = {name: max(a, in_part[name]) for name, a in by_whole.items()}
+    best_of_whole = max(by_whole.values())
+    if max(near.values()) < best_of_whole + 0.4 * (1 - best_of_whole):
+        near = by_whole
+    if expand == 0:
         return near
-    seeds = sorted(near, key=lambda name: -near[name])[:expand]
+    seeds = sorted(near, key=lambda name: -near[name])[: expand or 8]
+    first = seeds[0]
+    seeds = seeds if expand else agree(vectors, seeds)
     grown = 0.1 * q + sum(max(near[name], 0) ** 6 * vectors[name] for name in seeds)
     grown /= np.linalg.norm(grown)
     like = calibrate({name: float(v @ grown) for name, v in vectors.items()})
-    return {name: max((like[name] + 0.25 * part[name]) / 1.25, 1 - 4 * (1 - near[name])) for name in near}
+    scores = {name: max((like[name] + 0.25 * part[name]) / 1.25, 1 - 4 * (1 - near[name])) for name in near}
+    return scores | {first: max(scores.values())}
 
 
 @pytest.mark.parametrize("expand", [None, 0, 3])
@@ -102,7 +122,7 @@ def test_hits_are_those_of_a_full_scan(archive, retriever, expand):
     for pair, query in ((pair, state(made(*pair))) for pair in ALL[::9]):
         disturbed = query[: int(0.6 * len(query))] + np.random.default_rng(pair).normal(0, 0.2, 4)
         for requested in (query, disturbed):
-            wanted = scan(archive, requested, expand=8 if expand is None else expand)
+            wanted = scan(archive, requested, expand=expand)
             hits = retriever.search_similar_episodes(requested, 100, expand=expand)
             assert {hit.episode_id: hit.score for hit in hits} == pytest.approx(wanted, abs=1e-5)
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)

@@ -9,12 +9,11 @@ from command_line import app
 from typer.testing import CliRunner
 
 from bridge.graph import stored_graphs
-from bridge.graph.stored_graphs import GraphStore
 from bridge.index.derived_numbers import GRAPH_FILE
-from bridge.index.embedded.index import EmbeddedIndex
-from catalog.location import place_of
-from catalog.open import open_place
-from wshard import Archive, TrajectoryRetriever
+from bridge.search.ranking.stored_vectors import StoredVectors
+from embedders import embedder_of
+from embedders.base import blocks_of
+from wshard import TrajectoryIngestor, TrajectoryRetriever, open_archive
 
 GROUPS, SIZE = 4, 16
 
@@ -80,34 +79,64 @@ def test_data_without_groups_are_ranked_by_vectors(tmp_path):
         assert retriever.search_similar_episodes(ones[3], 3).answered.ranked_by == "vectors"
 
 
-def open_graph(folder):
-    """Return the graph that a new process uses."""
-    place = place_of(folder / "archive")
-    catalog = open_place(place)
+@pytest.fixture
+def built(monkeypatch):
+    """Return the numbers of episodes of which graphs are built from now on, in order."""
+    sizes = []
+    build = stored_graphs.build_graph
+
+    def count(episodes, vectors):
+        sizes.append(len(episodes))
+        return build(episodes, vectors)
+
+    monkeypatch.setattr(stored_graphs, "build_graph", count)
+    return sizes
+
+
+def read_graph(folder):
+    """Return the graph that the searches of a new process use."""
     (space,) = spaces_of(folder / "archive")
-    with Archive(place, catalog, EmbeddedIndex(catalog, place.index, tail_rows=0)) as opened:
-        opened.index.upsert(space, [])
-        graph = GraphStore(opened).load(space)
+    with open_archive(folder / "archive") as archive:
+        stored = StoredVectors(archive)
+        graph = stored.graph(space, stored.weights(space, blocks_of(embedder_of(space), space)))
         return graph.episodes.tolist(), graph.neighbours.tobytes(), graph.shares.tobytes()
 
 
-def test_a_second_process_reads_the_graph_that_the_first_one_built(tmp_path, monkeypatch):
-    built = []
-
-    def count(episodes, vectors):
-        built.append(len(episodes))
-        return make_graph(episodes, vectors)
-
-    make_graph = stored_graphs.build_graph
-    monkeypatch.setattr(stored_graphs, "build_graph", count)
+def test_an_ingest_of_many_makes_the_graph_and_one_of_few_leaves_them_to_the_search(tmp_path, built):
     make(tmp_path, range(SIZE), "whole")
-    first = open_graph(tmp_path)
-    assert (open_graph(tmp_path), built) == (first, [GROUPS * SIZE])
+    assert built == [GROUPS * SIZE]
+    first = read_graph(tmp_path)
+    assert built == [GROUPS * SIZE]
     (path,) = (tmp_path / "archive" / "index").rglob(GRAPH_FILE)
     path.write_bytes(path.read_bytes()[:-9])
-    assert (open_graph(tmp_path), built) == (first, [GROUPS * SIZE] * 2)
-    make(tmp_path, range(SIZE, SIZE + 3), "whole")
-    assert len(open_graph(tmp_path)[0]) == GROUPS * (SIZE + 3) == built[-1]
+    assert (read_graph(tmp_path), built) == (first, [GROUPS * SIZE] * 2)
+    make(tmp_path, [SIZE], "whole")
+    joined = read_graph(tmp_path)
+    assert (len(joined[0]), built) == (GROUPS * (SIZE + 1), [GROUPS * SIZE] * 2)
+    assert read_graph(tmp_path) == joined
+    make(tmp_path, range(SIZE + 1, 2 * SIZE), "whole")
+    assert built[2:] == [GROUPS * 2 * SIZE]
+
+
+def test_an_ingest_succeeds_where_no_graph_can_be_built(tmp_path, monkeypatch):
+    def fail(episodes, vectors):
+        raise MemoryError
+
+    monkeypatch.setattr(stored_graphs, "build_graph", fail)
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        report = ingestor.ingest(
+            save(tmp_path / "data", *(episode(1, number, 40) for number in range(40))), windows="whole"
+        )
+    assert (report.ok, report.embedded) == (True, 40)
+
+
+def test_an_archive_of_whole_episodes_is_ranked_by_the_graph_too(tmp_path):
+    make(tmp_path, range(SIZE), "whole")
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        hits = retriever.search_similar_episodes(episode(1, 99, 40), SIZE)
+        assert (hits.answered.ranked_by, {hit.metadata["env_id"] for hit in hits}) == ("graph", {"task-1"})
+        plain = retriever.search_similar_episodes(episode(1, 99, 40), 1, plain=True)
+        assert (plain[0].episode_id, plain.answered.ranked_by) == (hits[0].episode_id, "vectors")
 
 
 def test_new_episodes_join_the_graph_of_a_running_process(tmp_path, monkeypatch):

@@ -1,54 +1,37 @@
-"""What searches derive from all vectors is stored beside the search copy, and follows the archive."""
+"""What searches derive from all vectors is stored, and follows the archive."""
 
 from __future__ import annotations
-
-from contextlib import contextmanager
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of
 
 from bridge.index.derived_numbers import FILE
-from bridge.index.embedded.index import EmbeddedIndex
 from bridge.search.ranking import stored_vectors
 from bridge.search.ranking.query_vector import QueryVector
 from bridge.search.ranking.stored_vectors import StoredVectors
-from catalog.location import place_of
-from catalog.open import open_place
 from embedders import embedder_of
 from embedders.base import blocks_of
-from wshard import Archive, TrajectoryRetriever
+from wshard import open_archive
 
 
 @pytest.fixture
 def place(tmp_path):
     make(tmp_path, range(40))
-    with opened(tmp_path) as archive:
-        archive.index.upsert(*spaces_of(tmp_path / "archive"), [])
     return tmp_path
 
 
 def make(folder, numbers):
-    """Save episodes, ingest them, and return their paths."""
-    paths = save(folder / "data", *(episode(number % 4, number, 40 + number) for number in numbers))
-    ingest(folder / "archive", *paths)
-    return paths
-
-
-@contextmanager
-def opened(folder):
-    """Open an archive whose index writes a copy of however few vectors."""
-    found = place_of(folder / "archive")
-    catalog = open_place(found)
-    with Archive(found, catalog, EmbeddedIndex(catalog, found.index, tail_rows=0)) as archive:
-        yield archive
+    """Save and ingest episodes."""
+    ingest(
+        folder / "archive", *save(folder / "data", *(episode(number % 4, number, 40 + number) for number in numbers))
+    )
 
 
 def derive(folder):
     """Return what a new process derives: weights of blocks, what windows count, and how near a query is in general."""
     (space,) = spaces_of(folder / "archive")
-    with opened(folder) as archive:
+    with open_archive(folder / "archive") as archive:
         stored = StoredVectors(archive)
         weights = stored.weights(space, blocks_of(embedder_of(space), space))
         none = np.zeros((0, space.dim), np.float32)
@@ -75,44 +58,47 @@ def measured(monkeypatch):
     return sizes
 
 
-def test_a_second_process_reads_what_the_first_one_computed(place, measured):
+def test_searches_read_what_the_ingest_measured(place, measured):
     first = derive(place)
-    assert (derive(place), measured) == (first, [40])
+    assert measured == []
     file_of(place).unlink()
-    assert (derive(place), measured) == (first, [40, 40])
+    assert (derive(place), measured) == (first, [40])
+    assert (derive(place), measured) == (first, [40])
 
 
 def test_a_damaged_file_is_computed_again(place, measured):
     first, path = derive(place), file_of(place)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    assert (derive(place), measured) == (first, [40, 40])
+    assert (derive(place), measured) == (first, [40])
     assert path.read_bytes() == whole
 
 
-def test_a_new_copy_removes_what_a_killed_process_left_beside_the_older_one(place):
-    first, home = derive(place), file_of(place).parent
-    file_of(place).rename(home / f".{FILE}.0123abcd.tmp")
+def test_what_a_killed_process_left_is_found(place):
+    first, path = derive(place), file_of(place)
+    left = path.rename(path.with_name(f".{FILE}.0123abcd.tmp"))
     assert derive(place) == first
-    with opened(place) as archive:
-        archive.index.rebuild(*spaces_of(place / "archive"))
-    assert not home.exists()
+    (space,) = spaces_of(place / "archive")
+    with open_archive(place / "archive") as archive:
+        assert archive.index.leftovers([space.fingerprint]) == [left]
+        archive.index.drop(space)
+    assert not path.exists()
     assert derive(place) == first
 
 
-def test_what_is_stored_follows_the_archive(place, measured):
-    found = [derive(place)]
+def test_what_is_stored_is_measured_again_when_many_episodes_are_new(place, measured):
+    first = derive(place)
     make(place, range(40, 43))
-    found.append(derive(place))
-    make(place, [43])
-    found.append(derive(place))
-    assert measured == [40, 43, 44]
-    assert all(before[0] != after[0] for before, after in pairwise(found))
-    file_of(place).unlink()
-    assert derive(place) == found[-1]
+    assert (derive(place), measured) == (first, [])
+    make(place, range(43, 90))
+    assert measured == [90]
+    assert derive(place)[0] != first[0]
+    make(place, range(90))
+    assert measured == [90]
 
 
 def test_nothing_is_stored_for_what_another_process_changed_meanwhile(place, monkeypatch):
+    file_of(place).unlink()
     measure = stored_vectors.measure_weights
 
     def interrupt(sample, sizes):
@@ -121,13 +107,6 @@ def test_nothing_is_stored_for_what_another_process_changed_meanwhile(place, mon
 
     monkeypatch.setattr(stored_vectors, "measure_weights", interrupt)
     (space,) = spaces_of(place / "archive")
-    with opened(place) as archive:
+    with open_archive(place / "archive") as archive:
         assert len(StoredVectors(archive).weights(space, blocks_of(embedder_of(space), space)).values) == space.dim
     assert [*(place / "archive" / "index").rglob(FILE)] == []
-
-
-def test_an_archive_without_a_search_copy_has_no_such_file(tmp_path):
-    paths = make(tmp_path, range(40))
-    with TrajectoryRetriever(tmp_path / "archive") as retriever:
-        assert len(retriever.search_similar_episodes(paths[0])) == 10
-    assert [*(tmp_path / "archive").rglob(FILE)] == []

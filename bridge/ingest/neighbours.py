@@ -1,0 +1,41 @@
+"""Make the neighbour graphs that searches rank by, after an ingest of many episodes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from bridge.graph.neighbour_graph import LEAST_EPISODES
+from bridge.index.metric import COSINE
+from bridge.search.ranking.stored_vectors import StoredVectors
+from bridge.spaces.space_choice import SpaceChoice
+from embedders.base import blocks_of
+from embedders.registry import embedder_of
+
+if TYPE_CHECKING:
+    from bridge.ingest.report import Run
+
+_MANY: Final = 0.1  # share of new episodes; fewer join the graph of before, at the next search
+
+
+def make_graphs(run: Run) -> None:
+    """Weigh descriptors anew and make the graph of every Space of whole episodes in which many are new.
+
+    Searches make what is missing, so nothing that fails here makes the ingest fail.
+    """
+    if len(run.embedded) < LEAST_EPISODES:
+        return
+    with suppress(Exception):
+        catalog, stored = run.archive.catalog, StoredVectors(run.archive)
+        spaces = [space for space in SpaceChoice(catalog, None, None).active() if space.windows.whole]
+        ids = {row.fingerprint: row.id for row in catalog.vectors.spaces("active")}
+        for space in spaces:
+            embedded = catalog.vectors.embedded(ids[space.fingerprint])
+            new = len(run.embedded.intersection(embedded))
+            if space.metric != COSINE or new < max(LEAST_EPISODES, _MANY * len(embedded)):
+                continue
+            run.watch.stage("neighbours", len(embedded))
+            with suppress(Exception):  # such as of an embedder that only its owner can load
+                weights = stored.weights(space, blocks_of(embedder_of(space), space), anew=True)
+                stored.graph(space, weights, wait=True)
+            run.watch.advance(len(embedded))

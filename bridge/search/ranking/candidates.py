@@ -1,0 +1,55 @@
+"""The episodes (or windows) among which a search ranks, and how near each of them is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.search.ranking.scores import combine_nearness
+
+if TYPE_CHECKING:
+    from bridge.index.base import Ids, Vectors
+
+PART_MARGIN: Final = 0.4
+"""Share of the distance of the nearest episode as a whole by which another must be nearer in part."""
+
+Keys: TypeAlias = NDArray[np.int64]
+"""Unique pairs (episode, window) [n, 2], ascending."""
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeCandidates:
+    """Candidates with their vectors [n, E], nearness [n], also as a whole, and that of their best windows, if any."""
+
+    keys: Keys
+    vectors: Vectors
+    nearness: NDArray[np.float64]
+    whole: NDArray[np.float64]
+    parts: NDArray[np.float64] | None
+
+    def join(self, more: EpisodeCandidates) -> EpisodeCandidates:
+        """Return both, concatenated."""
+        parts = None if self.parts is None or more.parts is None else np.concatenate([self.parts, more.parts])
+        keys, vectors = np.concatenate([self.keys, more.keys]), np.concatenate([self.vectors, more.vectors])
+        nearness, whole = np.concatenate([self.nearness, more.nearness]), np.concatenate([self.whole, more.whole])
+        return EpisodeCandidates(keys, vectors, nearness, whole, parts)
+
+    def order(self) -> Ids:
+        """Return the places of candidates, the nearest first."""
+        return np.lexsort((np.arange(len(self.keys)), -self.nearness))
+
+    def by_whole(self) -> EpisodeCandidates:
+        """Return the same, near as a whole, except where the query itself is a window."""
+        if self.parts is None:
+            return self
+        return replace(self, nearness=combine_nearness(self.whole, self.parts, np.zeros(len(self.whole))))
+
+    def are_parts(self) -> bool:
+        """Return whether windows say that the query is a part: by them, the nearest is much nearer."""
+        if self.parts is None or not len(self.keys):
+            return True
+        by_whole = float(self.by_whole().nearness.max())
+        return float(self.nearness.max()) >= by_whole + PART_MARGIN * (1.0 - by_whole)
