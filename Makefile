@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Most of what torch and others bring is never imported; compiling all of it would take a third of the time.
-PIP := $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
+# Most of what torch and others bring is never imported; compiling all of it would take a third of the time. The pages
+# are built by `make web`, and not anew with each installation.
+PIP := HATCH_BUILD_NO_HOOKS=1 $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
 FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages wheel pictures screens flows bench bench-index policy properties rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
+.PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
 	long products lint types rooms manual
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
@@ -18,7 +19,8 @@ help:
 	@echo "make pictures take the pictures of docs/app.md anew, of the demo archive"
 	@echo "make screens  pictures of all pages and dialogs, of three archives, for somebody to look at  (minutes)"
 	@echo "make flows    what users do in the app, done in a browser with the demo archive  (about a minute)"
-	@echo "make wheel    build the wheel, with these pages, into dist/"
+	@echo "make dist     build the wheel and the sdist, with these pages, into dist/     (about a minute)"
+	@echo "make installs install both, the folder and its git address with each Python from 3.11 to 3.13  (minutes)"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make long     the tests and cases that are too slow for the gate                  (about 6 minutes)"
@@ -87,8 +89,16 @@ flows: $(VENV)/.dev web
 	@echo "== what users do in the app, done with a copy of the demo archive (a minute)"
 	@WSHARD_DEMO='$(CURDIR)/demo-archive' $(BIN)/pytest -W error -m '' tests/demo/test_tour.py -k "demo_episode or few_marks"
 
-wheel: web
-	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps -w dist . && ls dist
+.bench/venv-build/.created:
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-build
+	@.bench/venv-build/bin/python -m pip --disable-pip-version-check -q install build
+	@touch $@
+
+dist: .bench/venv-build/.created
+	@rm -rf dist && .bench/venv-build/bin/python -m build -o dist . >/dev/null && ls dist
+
+installs: dist
+	@$(PYTHON) tests/support/check_installs.py dist
 
 install: $(VENV)/.dev pages
 	@echo "installed: $(BIN)/wshard --help"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
+from bridge.cli.overview import Overview
 from bridge.cli.verbs import EXAMPLES, GROUPS, VERBS
 from wshard.cli.common import EXIT_INTERRUPTED
 from wshard.cli.interrupts import interrupt_once, restore_interrupts
@@ -32,26 +34,29 @@ def _options(
 
 
 def make_app(word: str | None = None) -> typer.Typer:
-    """Return all verbs and groups; if `word` names one of them, only that: importing all takes longer than most run."""
+    """Return all verbs and groups; if `word` names one of them, only that: importing all takes longer than most run.
+
+    If `word` is an option, such as --help, there are none.
+    """
     app = typer.Typer(
+        cls=Overview,
+        rich_markup_mode=None,  # its tables cut long options at 80 columns, and importing them takes long
         callback=_options,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
     )
     verbs = [
-        (verb, panel, module)
-        for panel, modules in VERBS.items()
-        for module, verbs in modules.items()
-        for verb in verbs.split()
+        (verb, module) for modules in VERBS.values() for module, verbs in modules.items() for verb in verbs.split()
     ]
-    known = {*GROUPS, *(verb for verb, _, _ in verbs)}
-    for verb, panel, module in verbs:
-        if verb == word or word not in known:
-            app.command(rich_help_panel=panel)(getattr(import_module(module), verb.replace("-", "_")))
-    for group, (panel, module) in GROUPS.items():
-        if group == word or word not in known:
-            app.add_typer(import_module(module).app, name=group, rich_help_panel=panel)
+    known = {*GROUPS, *(verb for verb, _ in verbs)}
+    are_all = word is None or (word not in known and not word.startswith("-"))
+    for verb, module in verbs:
+        if verb == word or are_all:
+            app.command()(getattr(import_module(module), verb.replace("-", "_")))
+    for group, (_, module) in GROUPS.items():
+        if group == word or are_all:
+            app.add_typer(import_module(module).app, name=group, cls=Overview)
     return app
 
 
@@ -68,7 +73,6 @@ def _prepare_help(verb: Any, name: str = "", parent: Any = None) -> None:
         if getattr(option, "is_flag", False):
             option.metavar = ""  # flags take no value
     if name in EXAMPLES:
-        verb.rich_markup_mode = None  # its tables cut long options at 80 columns
         verb.epilog = f"Example:\n\n\b\n  wshard {EXAMPLES[name]}"
     for word, inner in getattr(verb, "commands", {}).items():
         _prepare_help(inner, f"{name} {word}".strip(), context)
@@ -83,7 +87,8 @@ def main() -> None:
     logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
     try:
         interrupt_once()
-        command(sys.argv[1] if len(sys.argv) > 1 else None)(prog_name="wshard")
+        word = None if "_WSHARD_COMPLETE" in os.environ else next(iter(sys.argv[1:]), "--help")
+        command(word)(prog_name="wshard")
     except KeyboardInterrupt:  # outside of a verb, which handles its own
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)

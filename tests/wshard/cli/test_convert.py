@@ -122,7 +122,7 @@ def test_doctor_lists_the_libraries_of_every_extra():
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     named = {_PACKAGE_OF_MODULE.get(module, module).lower() for module in (*REQUIRED, *OPTIONAL)}
-    for extra in extras.keys() - {"dev", "demo", "docs", "bench", "web-build"}:
+    for extra in extras.keys() - {"all", "app", "dev", "demo", "docs", "bench", "web-build"}:
         for requirement in extras[extra]:
             name = re.match(r"[\w-]+", requirement)[0].lower()
             assert {name, name.replace("-", "_")} & named, (extra, requirement)
