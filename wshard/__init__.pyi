@@ -45,7 +45,9 @@ from wshard.core.container.manifest import write_manifest as write_manifest
 
 __version__: str
 
-# Not in __all__: other names of the reference package, and of values that functions return
+# Not in __all__: other names of the reference package, of values that functions return, and of embedders
+from embedders import Pictures as Pictures
+from embedders import TorchModule as TorchModule
 from wshard.core.chunks.manifest import ChunkManifest as ChunkManifest
 from wshard.core.chunks.reader import ChunkedEpisodeReader as ChunkedEpisodeReader
 from wshard.core.chunks.writer import ChunkedEpisodeWriter as ChunkedEpisodeWriter

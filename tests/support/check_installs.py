@@ -57,7 +57,7 @@ def check(python: str, what: str, scratch: Path) -> str:
     run(binaries / "python", "-c", RECORD)
     run(binaries / "python", "-c", TYPED)
     run(wshard, "ingest", "episodes")
-    if run(wshard, "search", "ep_1", "--top", "2").count("ep_") < 2:
+    if run(wshard, "search", "episodes/ep_1.wshard", "--top", "2").count("ep_") < 2:
         raise RuntimeError(f"{what}: expected two hits")
     with subprocess.Popen(  # pages are served, or the command fails
         [wshard, "serve", "--port", "0", "--no-open"], cwd=scratch, env=environment, stdout=subprocess.PIPE, text=True

@@ -24,4 +24,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     command = next(iter(entry_points(group="console_scripts", name="wshard")), None)
     if command is None:
         sys.exit(f"error: the command wshard is not installed: {how_to_install()}")
-    sys.exit(command.load()())
+    try:
+        run = command.load()
+    except ImportError as error:
+        from wshard.cli.doctor import find_hiding
+
+        sys.exit("\n".join(f"error: {text}" for text in (error, *find_hiding())))
+    sys.exit(run())

@@ -187,6 +187,7 @@ REPORTS = {
     "unpack data",
     "ingest data",
     "watch",
+    "doctor",
     "inspect {0}",
     "repair {0}",
     "train-embedder",

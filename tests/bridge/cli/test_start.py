@@ -52,7 +52,7 @@ def test_ctrl_c_at_any_moment_ends_without_a_traceback(folder, count):
     draw = random.Random(count)
     for _ in range(count):
         with subprocess.Popen(
-            [sys.executable, "-c", code, "search", "ep_1"], cwd=folder, stdout=-1, stderr=-1, text=True
+            [sys.executable, "-c", code, "search", "episodes/ep_1.wshard"], cwd=folder, stdout=-1, stderr=-1, text=True
         ) as run:
             assert run.stdout.readline() == "begun\n"
             time.sleep(draw.uniform(0.0, 1.6))

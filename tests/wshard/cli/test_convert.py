@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -114,7 +116,7 @@ def test_doctor_lists_everything():
     code, out, err = run("doctor")
     assert (code, err) == (0, "")
     named = [line.split()[0] for line in out.splitlines()]
-    assert named == ["wshard", "python", *REQUIRED, *OPTIONAL]
+    assert named == ["wshard", "python", "pages", *REQUIRED, *OPTIONAL]
     assert f"numpy            {np.__version__}" in out
 
 
@@ -142,3 +144,18 @@ def test_sample_episodes_need_a_new_folder(tmp_path):
     assert len(list((tmp_path / "new").glob("*.wshard"))) == 41
     code, _, err = run("demo", tmp_path / "new")
     assert (code, err) == (1, f"error: expected a new folder, found {tmp_path / 'new'}: name another one\n")
+
+
+@pytest.mark.parametrize("name", ["bridge.py", "catalog/__init__.py", "embedders.py"])
+def test_doctor_names_a_module_of_the_users_that_hides_a_package(tmp_path, monkeypatch, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("doctor", "--json")
+    (problem,) = json.loads(out)["problems"]
+    assert code == 1
+    assert problem.startswith(f"{tmp_path / name} hides the package {name.split('.')[0].split('/')[0]} of wshard")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir("below")
+    assert json.loads(run("doctor", "--json")[1])["problems"] == [problem]
