@@ -72,7 +72,7 @@ class EpisodeRecord:
         stored_forms = {
             "total_reward": checked_reward(self.total_reward, path=self.path),
             "encoded": encode_metadata(self.metadata, path=self.path),
-            "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape) for lane in self.lanes)),
+            "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape, lane.names) for lane in self.lanes)),
             "words": indexed(self.metadata, ()),
         }
         for name, value in stored_forms.items():

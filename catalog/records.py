@@ -20,11 +20,15 @@ SpaceState: TypeAlias = Literal["building", "active", "retired"]
 
 
 class LaneDefinition(NamedTuple):  # there is one per lane of each episode that is read
-    """One lane, as it is in every episode of a layout; shape is that of one timestep."""
+    """One lane, as it is in every episode of a layout; shape is that of one timestep.
+
+    names: those of the channels of a vector, () where the episodes state none.
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    names: tuple[str, ...] = ()
 
 
 class Spread(NamedTuple):  # there is one per channel of each episode, so they must be made and read quickly
@@ -41,7 +45,8 @@ class LaneRecord:
     """One lane of one episode; count in timesteps, rate in timesteps per second.
 
     rate and storage are None if unknown. spread: the numbers of a Spread as little-endian float64, of
-    the whole lane and then of each channel, None if the lane is not summarised (images, text).
+    the whole lane and then of each channel, None if the lane is not summarised (images, text). names: as in the
+    layout.
     """
 
     name: str
@@ -51,6 +56,7 @@ class LaneRecord:
     rate: float | None = None
     storage: StoredLane | None = None
     spread: bytes | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from embedders.trajectory.blocks import Blocks as Blocks
 from embedders.trajectory.spectral import Dct as Dct
 from embedders.base import Embedder as Embedder
 from embedders.image.frames import Frames as Frames
-from embedders.space import LaneSpec as LaneSpec
+from embedders.lanes import LaneSpec as LaneSpec
 from embedders.trajectory.pooled import Mean as Mean
 from embedders.statistics import Moments as Moments
 from embedders.neural.torch_module import Pictures as Pictures

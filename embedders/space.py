@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from embedders.canonical_json import JSON, canonical, check_count, check_text, parse, sha256
+from embedders.lanes import LaneSpec, count_channels, lane_from
 from embedders.numeric import check_number
 from embedders.rotations import Rotation, canonical_rows, in_channels
 from embedders.units import NO_LABELS, OtherScale, check_units, scale_from, share_rows
@@ -18,32 +19,9 @@ from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
-
-
-@dataclass(frozen=True)
-class LaneSpec:
-    """One lane of an episode: its full block name ("signal/state") and its shape per timestep (() = scalar)."""
-
-    name: str
-    shape: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        check_text(self.name, "lane name")
-        sizes = tuple(check_count(size, f"every size in the shape of lane {self.name!r}") for size in self.shape)
-        object.__setattr__(self, "shape", sizes)
-
-    @property
-    def channels(self) -> int:
-        """Numbers per timestep: the product of the shape, 1 for a scalar."""
-        return math.prod(self.shape)
-
-
-def count_channels(lanes: Iterable[LaneSpec]) -> int:
-    """Return the total number of channels of the lanes."""
-    return sum(lane.channels for lane in lanes)
 
 
 _FOUND: Final = ("rates", "rotations", "units")  # in an archive; a Space of another one may have others
@@ -141,6 +119,11 @@ class Space:
         """Numbers per timestep over all lanes."""
         return count_channels(self.lanes)
 
+    def is_part_of(self, other: Space) -> bool:
+        """Return whether the other Space compares episodes by all lanes of this one, and more of them or wider ones."""
+        is_within = all(any(lane.is_within(wider) for wider in other.lanes) for lane in self.lanes)
+        return is_within and {*self.lanes} != {*other.lanes}
+
     @property
     def window_shape(self) -> tuple[int, ...]:
         """Shape of one timestep of a window: that of the one lane if it has images, else (channels,)."""
@@ -168,7 +151,8 @@ class Space:
     def family(self) -> str:
         """sha256 hex of everything but what is found in an archive and may change: statistics, rates and the like."""
         lasting = {name: value for name, value in self._definition().items() if name not in _FOUND}
-        return sha256(canonical({**lasting, "statistics": None}))
+        lanes = [{"name": lane.name, "shape": lane.shape} for lane in self.lanes]
+        return sha256(canonical({**lasting, "lanes": lanes, "statistics": None}))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -212,7 +196,7 @@ class Space:
                 given[name] = [unit.definition() for unit in given[name]]
         return {
             **given,
-            "lanes": [asdict(lane) for lane in self.lanes],
+            "lanes": [lane.definition() for lane in self.lanes],
             "windows": self.windows.definition(),
             "statistics": None if self.statistics is None else self.statistics.definition(),
         }
@@ -246,7 +230,7 @@ def _space_from(definition: Any) -> Space:
     statistics = definition["statistics"]
     weights, rates, rotations, units = map(definition.get, ("weights", *_FOUND))
     read: dict[str, Any] = {
-        "lanes": tuple(LaneSpec(**{**lane, "shape": tuple(lane["shape"])}) for lane in definition["lanes"]),
+        "lanes": tuple(map(lane_from, definition["lanes"])),
         "windows": WindowPlan(**definition["windows"]),
         "statistics": None if statistics is None else Statistics(**statistics),
         "weights": None if weights is None else tuple(weights),

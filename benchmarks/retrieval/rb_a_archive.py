@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from embedders.base import Embedder
 
     Rows = NDArray[np.float64]
+    Names = Mapping[str, tuple[str, ...]]
     Ask = Callable[[list[Rows]], NDArray[np.float64]]
 
 
@@ -57,17 +58,19 @@ def ingest_rows(
     folder: Path,
     embedder: Embedder | None = None,
     sources: Sequence[Source] = (),
+    called: Mapping[int, Names] | None = None,
 ) -> Path:
     """Save episodes, numbered, below the folder, ingest them, and return the archive.
 
     An episode is rows of one lane, or lanes by name, or None: its number is not in the archive. sources: of each
-    episode, by default nothing is known.
+    episode, by default nothing is known. called: names of the channels of lanes of episodes, by their numbers.
     """
     data, archive = folder / "data", folder / "archive"
     data.mkdir()
     for number, rows in enumerate(episodes):
         if rows is not None:
-            save_rows(rows, data, str(number), sources[number] if sources else Source())
+            source, names = sources[number] if sources else Source(), (called or {}).get(number, {})
+            save_rows(rows, data, str(number), source, names)
     with TrajectoryIngestor(archive, embedder) as ingestor:
         report = ingestor.ingest(data, windows=BOTH)
     if not report.ok:
@@ -75,10 +78,12 @@ def ingest_rows(
     return archive
 
 
-def save_rows(rows: Rows | Mapping[str, Rows], folder: Path, name: str, source: Source) -> Path:
-    """Save an episode below the folder and return its file."""
-    given = rows if isinstance(rows, Mapping) else {"state": rows}
-    lanes = {name: Channel.of(name, lane.astype(np.float32)) for name, lane in given.items()}
+def save_rows(
+    rows: Rows | Mapping[str, Rows], folder: Path, name: str, source: Source, called: Names | None = None
+) -> Path:
+    """Save an episode below the folder and return its file; called: names of the channels of lanes."""
+    given, names = rows if isinstance(rows, Mapping) else {"state": rows}, called or {}
+    lanes = {lane: Channel.of(lane, own.astype(np.float32), names=names.get(lane, ())) for lane, own in given.items()}
     length = len(next(iter(given.values())))
     metadata = {"robot": source.robot} if source.robot else {}
     path = folder / source.folder / f"{name}.wshard"

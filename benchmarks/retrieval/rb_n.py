@@ -122,7 +122,9 @@ def answers(
         if nuisance and sources:
             named = zip(queries, asking, strict=True)
             given = [save_rows(query, folder / "queries", str(own), nuisance.usual) for query, own in named]
-        retriever = stack.enter_context(TrajectoryRetriever(ingest_rows(episodes, folder, sources=sources)))
+        called = nuisance.called(episodes) if nuisance else {}
+        archive = ingest_rows(episodes, folder, sources=sources, called=called)
+        retriever = stack.enter_context(TrajectoryRetriever(archive))
         for method, plain in METHODS.items():
             scores, uncompared = np.full((len(queries), len(episodes)), -np.inf), 0
             for number, (query, own) in enumerate(zip(given, asking, strict=True)):

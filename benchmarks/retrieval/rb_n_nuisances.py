@@ -50,7 +50,8 @@ class Nuisance:
 
     change: returns the lanes of an episode, None to leave it out of the archive. prepare: what is done to all episodes
     first, queries too: the clean archive. in_queries: queries are changed as well. other: the source of those changed;
-    others and queries then have `usual`.
+    others and queries then have `usual`. call: returns what the channels of the state are called, by how many it has in
+    the clean archive and in the episode; None for no names.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Nuisance:
     prepare: Change | None = None
     in_queries: bool = False
     other: Source = field(default=Source())
+    call: Callable[[int, int], tuple[str, ...]] | None = None
 
     @property
     def usual(self) -> Source:
@@ -69,6 +71,14 @@ class Nuisance:
         """Return the source of each of so many episodes."""
         chosen = _choose(count, self.share)
         return [self.other if number in chosen else self.usual for number in range(count)]
+
+    def called(self, disturbed: Sequence[Lanes | None]) -> dict[int, dict[str, tuple[str, ...]]]:
+        """Return the names of the channels of each disturbed episode, by lane; nothing where they have none."""
+        if self.call is None:
+            return {}
+        widths = {number: lanes[STATE].shape[1] for number, lanes in enumerate(disturbed) if lanes is not None}
+        usual = min(widths.values())
+        return {number: {STATE: self.call(usual, width)} for number, width in widths.items()}
 
     def prepared(self, episodes: Sequence[Lanes]) -> list[Lanes]:
         """Return the clean archive."""
@@ -146,8 +156,16 @@ def _add_lane(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:  #
     return {**lanes, "gripper": _drift(len(lanes[STATE]), 2, rng)}
 
 
-def _add_channel(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:  # noqa: ARG001
-    return {**lanes, STATE: np.concatenate([lanes[STATE], _drift(len(lanes[STATE]), 1, rng)], axis=1)}
+def _add_channel(lanes: Lanes, facts: Facts, rng: np.random.Generator, place: float = 1.0) -> Lanes:  # noqa: ARG001
+    before = round(place * lanes[STATE].shape[1])
+    return {**lanes, STATE: np.insert(lanes[STATE], before, _drift(len(lanes[STATE]), 1, rng)[:, 0], axis=1)}
+
+
+def _call(clean: int, channels: int, place: float = 1.0) -> tuple[str, ...]:
+    """Return the names of channels, of which one may be added."""
+    names = [f"joint {number}" for number in range(clean)]
+    names[round(place * clean) : 0] = ["added"] * (channels - clean)
+    return tuple(names)
 
 
 def _rename_lane(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:  # noqa: ARG001
@@ -206,6 +224,9 @@ NUISANCES: Final = (
     Nuisance("one NaN per episode", _blank_number, 1.0),
     Nuisance("one lane more", _add_lane),
     Nuisance("one channel more", _add_channel),
+    Nuisance("one channel more in the middle", partial(_add_channel, place=0.5)),
+    Nuisance("one channel more, all named", _add_channel, call=_call),
+    Nuisance("one named channel more in the middle", partial(_add_channel, place=0.5), call=partial(_call, place=0.5)),
     Nuisance("a lane renamed", _rename_lane),
     Nuisance("lanes reordered", _reorder_lanes),
     Nuisance("half the rate", partial(_change_rate, factor=0.5)),

@@ -196,6 +196,8 @@ def _print_report(report: IngestReport, place: str) -> None:
         typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
     if len(report.spaces) > 1 or report.unembedded:
         _print_compared(report)
+    for line in report.picked:
+        typer.echo(printable(line), err=True)
     for alike in report.alike:
         named = f"{alike.rare} and {alike.frequent} have one shape and scale, and no episode has both"
         typer.echo(printable(f"{named}: ingest with {alike} to compare them, if they mean the same"), err=True)

@@ -134,7 +134,7 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
         cells = {
             "span": f"{ref.span[0]}:{ref.span[1]}",
             "aligned": f"{ref.aligned[0]}:{ref.aligned[1]}",
-            "compared by": " ".join(name.removeprefix("signal/") for name in ref.compared_by),
+            "compared by": ", ".join(name.removeprefix("signal/") for name in ref.compared_by),
             "agreement": " ".join(f"{name} {agreed:.2f}" for name, agreed in ref.lane_scores.items()),
             "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
             "descriptors": " ".join(f"{name} {added:+.2f}" for name, added in ref.descriptors.items()),

@@ -14,8 +14,9 @@ from bridge.episodes.read import Failure, attempt, read_lanes
 from bridge.index.metric import COSINE
 from bridge.index.stored_rows import decode_vectors
 from bridge.spaces.identity import describe, newest
+from bridge.spaces.lane_statistics import lane_statistics
+from bridge.spaces.lanes import layouts_with
 from bridge.spaces.space_choice import in_order
-from bridge.spaces.statistics import lane_statistics
 from embedders.base import unit_rows
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
@@ -201,14 +202,8 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
     """
     if len(space.window_shape) > 1 or space.rotations or space.units:  # the catalog has them of rows as stored
         return space.statistics
-    lanes, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
-    layouts = [
-        layout.id
-        for layout in catalog.query.layouts()
-        if lanes <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
-    ]
     try:
-        return lane_statistics(catalog, layouts, space.lanes)
+        return lane_statistics(archive.catalog, layouts_with(archive.catalog, space.lanes), space.lanes)
     except NoLaneError:  # the episodes have changed since
         return space.statistics
 

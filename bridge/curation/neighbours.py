@@ -74,7 +74,7 @@ def find_candidates(
         distances, pairs = find_near_pairs(
             left.directions, other_vectors, nearest, farthest, owners=owners, progress=progress
         )
-        wider = [one for one in listed if one.windows == space.windows and {*one.lanes} > {*space.lanes}]
+        wider = [one for one in listed if one.windows == space.windows and space.is_part_of(one)]
         alone = np.ones(len(pairs), np.bool_)
         for other in wider:
             known = archive.catalog.vectors.embedded(numbers[other.fingerprint])

@@ -20,7 +20,7 @@ from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
 from embedders.numeric import bridge_gaps, first_bad
-from wshard.core.channel_names import channel_label
+from wshard.core.channel_names import channel_label, channel_labels
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX
 from wshard.core.episode.lanes import MAX_GAPS
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.episodes.anomalies import Anomalies
-    from catalog.records import EpisodeRow
-    from embedders.space import LaneSpec, Space
+    from embedders.lanes import LaneSpec
+    from embedders.space import Space
     from wshard.core.episode.meta_reader import Declaration
     from wshard.core.episode.protocol import EpisodeReader, Fingerprint, StoredLane
-
-    _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
 _Lane: TypeAlias = "tuple[str, str, tuple[int, ...], int, float | None, StoredLane]"
 """The fields of a LaneRecord before its spread."""
@@ -196,14 +194,17 @@ def _open_episode(
         }
         rate = None if file.timebase.assumed else file.timebase.tick_hz
         lanes = tuple(
-            (*definition, file.length, lane.sampling_rate_hz or rate, file.stored(lane.block))
+            (*definition[:3], file.length, lane.sampling_rate_hz or rate, file.stored(lane.block))
             for definition, lane in zip(kind.definitions, recorded.values(), strict=True)
         )
         return _OpenedEpisode(address, fields, kind, lanes, numbers_of(file, kind.summarised))
 
 
 def _record(episode: _OpenedEpisode, summary: Summary) -> EpisodeRecord:
-    lanes = tuple(LaneRecord(*lane, summary.spreads.get(lane[0])) for lane in episode.lanes)
+    lanes = tuple(
+        LaneRecord(*lane, summary.spreads.get(lane[0]), definition.names)
+        for lane, definition in zip(episode.lanes, episode.kind.definitions, strict=True)
+    )
     return EpisodeRecord(**episode.fields, lanes=lanes)
 
 
@@ -216,7 +217,10 @@ def _check_whole(file: EpisodeReader) -> None:
 
 
 def _kind_of(recorded: Mapping[str, Declaration], wanted: LaneChoice, path: str) -> _Lanes:
-    definitions = tuple(LaneDefinition(lane.block, lane.dtype.value, lane.shape) for lane in recorded.values())
+    definitions = tuple(
+        LaneDefinition(lane.block, lane.dtype.value, lane.shape, channel_labels(lane) if len(lane.shape) == 1 else ())
+        for lane in recorded.values()
+    )
     chosen = _chosen(definitions, wanted, path)
     read = [lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))]
     return _Lanes(recorded, definitions, read)
@@ -253,7 +257,7 @@ def read_rows(file: EpisodeReader, lanes: Sequence[LaneSpec]) -> tuple[NDArray[A
     """Return concatenated lanes [T, D] as they are, but for gaps, and whether there were any. Raises as read_lanes."""
     columns, bridged = [], False
     for lane in lanes:
-        values = file.lane(lane.name).reshape(file.length, lane.channels)
+        values = lane.pick(file.lane(lane.name))
         if bad := first_bad(values):
             filled, bridged = bridge_gaps(values), True
             if filled is None:

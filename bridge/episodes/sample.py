@@ -11,7 +11,7 @@ from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_rows
 from bridge.spaces.rotations import Sample, SampledEpisode
 from bridge.spaces.source_labels import source_labels
-from wshard.core.channel_kinds import declared_kinds
+from wshard.core.channel_kinds import ChannelKind, KindRun, declared_kinds
 from wshard.core.channel_names import channel_labels
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
-    from embedders.space import LaneSpec
+    from embedders.lanes import LaneSpec
 
 _ENOUGH_EPISODES: Final = 96
 _ENOUGH_ROWS: Final = 24_000
@@ -45,5 +45,24 @@ def _read(lanes: Sequence[LaneSpec], row: EpisodeRow, locations: OpenLocations) 
     with locations.open(row.address) as file:
         declared = [file.lane_view(lane.name).declaration for lane in lanes]
         rows = read_rows(file, lanes)[0].astype(np.float64)
-        source = source_labels(row.metadata, row.env_id, row.address)
-        return SampledEpisode(rows, tuple(map(declared_kinds, declared)), tuple(map(channel_labels, declared)), source)
+        pairs = [*zip(lanes, declared, strict=True)]
+        kinds = tuple(_pick_kinds(declared_kinds(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
+        labels = tuple(_pick_labels(channel_labels(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
+        return SampledEpisode(rows, kinds, labels, source_labels(row.metadata, row.env_id, row.address))
+
+
+def _pick_labels(labels: tuple[str, ...], channels: tuple[int, ...] | None) -> tuple[str, ...]:
+    return labels if channels is None or not labels else tuple(labels[channel] for channel in channels)
+
+
+def _pick_kinds(runs: tuple[KindRun, ...], channels: tuple[int, ...] | None) -> tuple[KindRun, ...]:
+    """Return the kinds of these channels, those of a part of a group are numbers; () for channels in another order."""
+    if channels is None or [*channels] != sorted(channels):
+        return runs if channels is None else ()
+    picked, first = list[KindRun](), 0
+    for run in runs:
+        count = sum(first <= channel < first + run.channels for channel in channels)
+        is_part = run.kind.is_group and count < run.channels
+        picked.append(KindRun(count, ChannelKind.NUMBER if is_part else run.kind))
+        first += run.channels
+    return tuple(run for run in picked if run.channels)

@@ -72,7 +72,8 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbedding
         for start in range(0, len(lacking), batch_size):
             ready: list[list[_Ready]] = [[] for _ in jobs]
             for episode in lacking[start : start + batch_size]:
-                read = attempt(partial(_read_values, jobs[0].space, episode.row, locations), episode.row.address)
+                space = jobs[episode.numbers[0]].space
+                read = attempt(partial(_read_values, space, episode.row, locations), episode.row.address)
                 if isinstance(read, Failure):
                     failure = replace(read, catalogued=isinstance(read.cause, NotFiniteError))
                     for number in episode.numbers:

@@ -17,7 +17,7 @@ from bridge.index.base import Point
 from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
 from bridge.quality.judge import INTEGRITY
-from bridge.spaces.identity import describe_lanes, identity, maker_of
+from bridge.spaces.identity import describe_lanes, describe_picks, identity, maker_of
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
 from catalog.records import CheckFinding
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
     from catalog.vectors.records import EmbeddingRow, SpaceRow
-    from embedders.space import LaneSpec
+    from embedders.lanes import LaneSpec
     from wshard.core.episode.protocol import EpisodeAddress
 
 
@@ -114,7 +114,8 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     read = lru_cache(maxsize=1)(partial(read_sample, catalog))  # once for all plans
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
-        _embed(run, [_Target(one.family, row, one.family.group.among(one.requested)) for one, row in active.items()])
+        known = [(one, row, _episodes_of(one.family, row, one.requested)) for one, row in active.items()]
+        _embed(run, [_Target(one.family, row, among) for one, row, among in known])
         targets: dict[_Plan, _Target | None] = {}
         for plan in plans:
             try:
@@ -122,7 +123,7 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
             except NoLaneError as error:
                 unfit |= dict.fromkeys(plan.family.group.layout_ids, error)
             else:
-                targets[plan] = None if row is None else _Target(plan.family, row, _among(run, plan))
+                targets[plan] = None if row is None else _Target(plan.family, row, _among(run, plan, row))
         _embed(run, [target for target in targets.values() if target is not None])
         plans = [plan for plan, target in targets.items() if not _activate(run, plan, active.get(plan), target)]
     return unfit
@@ -139,7 +140,12 @@ def _activate(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | 
     return False
 
 
-def _among(run: Run, plan: _Plan) -> Among:
+def _episodes_of(family: Family, row: SpaceRow, ids: tuple[int, ...] | None) -> Among:
+    """Return the family's episodes, or those of them with these ids, that a Space of the family can read."""
+    return family.group.among(ids, wider=family.reads_as(Space.from_json(row.definition)))
+
+
+def _among(run: Run, plan: _Plan, row: SpaceRow) -> Among:
     """Return the episodes for which a new Space of the family is meant.
 
     Whole-episode vectors are for every episode of the archive, so that any run finishes the work of an earlier one;
@@ -150,9 +156,10 @@ def _among(run: Run, plan: _Plan) -> Among:
     if now is None:
         return Among(())
     if plan.requested is None:
-        return now.group.among()
+        return _episodes_of(now, row, None)
     active = current(catalog, family)
-    return now.group.among(tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())}))
+    ids = tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())})
+    return _episodes_of(now, row, ids)
 
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:
@@ -164,6 +171,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     catalog = run.archive.catalog
     run.watch.stage("embedding", sum(map(len, pending_by_target)))
     spaces = [Space.from_json(target.row.definition) for target in incomplete]
+    run.report.picked = [*dict.fromkeys(chain(run.report.picked, *map(describe_picks, spaces)))]
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(incomplete, spaces, strict=True)]
     replaced: set[int] = set()
     for outcome in run.pool.each(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from catalog.catalog import Catalog
     from catalog.vectors.records import SpaceRow
-    from embedders.space import LaneSpec
+    from embedders.lanes import LaneSpec
 
 _FLOAT_BYTES: Final = 4  # bytes
 _NO_SPACE: Final = 0  # not a valid id

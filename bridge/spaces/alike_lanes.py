@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from bridge.spaces.lane_statistics import lane_statistics
 from bridge.spaces.lanes import LaneChoice, choose_lanes
-from bridge.spaces.statistics import lane_statistics
 from embedders.standardise import scales
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
-    from embedders.space import LaneSpec, Statistics
+    from embedders.lanes import LaneSpec
+    from embedders.space import Statistics
 
 _MOST_LANES: Final = 32  # the most frequent ones are considered
 _FARTHEST: Final = 1.0

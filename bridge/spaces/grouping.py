@@ -13,20 +13,22 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from bridge.spaces.lanes import LaneChoice, choose_lanes
+from bridge.spaces.shared_channels import find_narrower
 from catalog.vectors.records import Among
-from embedders.space import count_channels
+from embedders.lanes import count_channels
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from catalog.catalog import Catalog
     from catalog.records import Layout
-    from embedders.space import LaneSpec
+    from embedders.lanes import LaneSpec
 
     Lanes = tuple[LaneSpec, ...]
     Groups = dict[Lanes, "LaneGroup"]
     Bare = Mapping[int, frozenset[str]]
+    Narrower = Mapping[LaneSpec, list[LaneSpec]]
 
 _MOST_SHARED: Final = 8
 """Sets of lanes with a group of all episodes that have them: each is one more vector of an episode."""
@@ -39,17 +41,20 @@ _LEAST_GAIN: Final = 0.01
 class LaneGroup:
     """Episodes with the same lanes to embed: of these layouts all but `without`, and parts (layout, ids) of others.
 
-    shared: they have these lanes in common, and some have others too.
+    shared: they have these lanes in common, and some have others too. wider: layouts of them that have more channels in
+    a lane.
     """
 
     layout_ids: tuple[int, ...] = ()
     parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     without: tuple[int, ...] = ()
     shared: bool = False
+    wider: tuple[int, ...] = ()
 
-    def among(self, ids: tuple[int, ...] | None = None) -> Among:
-        """Return the episodes of the group, or those of them with one of these ids."""
-        return Among(self.layout_ids, ids, parts=self.parts, without=self.without)
+    def among(self, ids: tuple[int, ...] | None = None, *, wider: bool = True) -> Among:
+        """Return the episodes of the group, or those of them with one of these ids; wider: also of wider lanes."""
+        layout_ids = self.layout_ids if wider else tuple(id_ for id_ in self.layout_ids if id_ not in self.wider)
+        return Among(layout_ids, ids, parts=self.parts, without=self.without)
 
     @property
     def measured_layouts(self) -> tuple[int, ...]:
@@ -79,9 +84,17 @@ def group_episodes(catalog: Catalog, choice: LaneChoice) -> tuple[Groups, dict[i
     counts: dict[Lanes, int] = {}
     for id_, lanes in chosen.items():
         _add(groups, counts, (layouts[id_], lanes), bare.get(id_, {}))
-    for lanes in share_lanes(counts):
-        groups[lanes] = _gather(lanes, layouts, chosen, bare)
+    narrower = find_narrower(catalog, layouts.values(), chosen)
+    for shared in share_lanes(counts, narrower):
+        lanes = shared if choice.names is None else _in_order(shared, next(iter(chosen.values())))
+        groups.pop(lanes, None)  # of the same lanes, though without picks
+        groups[lanes] = _gather(lanes, layouts, chosen, (narrower, bare))
     return groups, unfit
+
+
+def _in_order(lanes: Lanes, named: Lanes) -> Lanes:
+    names = [lane.name for lane in named]
+    return tuple(sorted(lanes, key=lambda lane: names.index(lane.name)))
 
 
 def _add(groups: Groups, counts: dict[Lanes, int], of: tuple[Layout, Lanes], bare: Bare) -> None:
@@ -104,12 +117,15 @@ def _add(groups: Groups, counts: dict[Lanes, int], of: tuple[Layout, Lanes], bar
 
 
 def _gather(
-    lanes: Lanes, layouts: Mapping[int, Layout], chosen: Mapping[int, Lanes], bare: Mapping[int, Bare]
+    lanes: Lanes, layouts: Mapping[int, Layout], chosen: Mapping[int, Lanes], known: tuple[Narrower, Mapping[int, Bare]]
 ) -> LaneGroup:
-    """Return the group of all episodes that have numbers of these lanes, whatever other lanes they have."""
-    group, names = LaneGroup(shared=True), {lane.name for lane in lanes}
+    """Return the group of all episodes that have numbers of these lanes, whatever other lanes and channels they have.
+
+    known: which narrower lanes lanes are also read as, and which lanes of episodes have no numbers.
+    """
+    group, names, (narrower, bare) = LaneGroup(shared=True), {lane.name for lane in lanes}, known
     for id_, own in chosen.items():
-        if not {*lanes} <= {*own}:
+        if not {*lanes} <= _extend(own, narrower):
             continue
         is_all = lanes == own  # an episode without any numbers is still read with its own lanes, which says why not
         lacking = tuple(
@@ -118,20 +134,35 @@ def _gather(
             if names & missing and not (is_all and names <= missing)
         )
         if len(lacking) < layouts[id_].episodes:
-            group = replace(group, layout_ids=(*group.layout_ids, id_), without=group.without + lacking)
+            wider = group.wider if {*lanes} <= {*own} else (*group.wider, id_)
+            layout_ids, without = (*group.layout_ids, id_), group.without + lacking
+            group = replace(group, layout_ids=layout_ids, without=without, wider=wider)
     return group
 
 
-def share_lanes(counts: Mapping[Lanes, int]) -> list[Lanes]:
+def _extend(lanes: Iterable[LaneSpec], narrower: Narrower) -> set[LaneSpec]:
+    """Return the lanes and those that they are also read as."""
+    return {one for lane in lanes for one in (*narrower.get(lane, ()), lane)}
+
+
+def _widest(lanes: Iterable[LaneSpec]) -> frozenset[LaneSpec]:
+    by_name = {lane.name: lane for lane in sorted(lanes, key=lambda lane: lane.channels)}
+    return frozenset(by_name.values())
+
+
+def share_lanes(counts: Mapping[Lanes, int], narrower: Narrower | None = None) -> list[Lanes]:
     """Return the sets of lanes, at most 8, that get a group of all episodes which have them.
 
-    counts: number of episodes by their lanes. None if all have the same, or if too few differ to be worth it.
+    counts: number of episodes by their lanes. None if all have the same, or if too few differ to be worth it. narrower:
+    which lanes of fewer channels lanes are also read as.
     """
+    also = narrower or {}
     sets = {frozenset(lanes): count for lanes, count in sorted(counts.items(), key=lambda one: -one[1])[:_MOST_SETS]}
     pairs: dict[frozenset[LaneSpec], int] = {}
     for (one, first), (other, second) in combinations(sets.items(), 2):
-        if one & other:
-            pairs[one & other] = pairs.get(one & other, 0) + first * second
+        if common := _widest(_extend(one, also) & _extend(other, also)):
+            pairs[common] = pairs.get(common, 0) + first * second
+    within = {lanes: _extend(lanes, also) for lanes in pairs}
     channels = {lanes: count_channels(lanes) for lanes in pairs}
     compared = dict.fromkeys(pairs, 0.0)  # by how many of the channels that they have in common
     total = sum(counts.values())
@@ -142,7 +173,7 @@ def share_lanes(counts: Mapping[Lanes, int]) -> list[Lanes]:
         return sum(
             weight * max(0.0, channels[lanes] / channels[common] - compared[common])
             for common, weight in pairs.items()
-            if lanes <= common
+            if lanes <= within[common]
         )
 
     while pairs and len(shared) < _MOST_SHARED:
@@ -151,6 +182,7 @@ def share_lanes(counts: Mapping[Lanes, int]) -> list[Lanes]:
             break
         shared.append(best)
         for common in pairs:
-            if best <= common:
+            if best <= within[common]:
                 compared[common] = max(compared[common], channels[best] / channels[common])
-    return [tuple(sorted(lanes, key=lambda lane: lane.name)) for lanes in shared]
+    picked = {lane: lane for lanes in also.values() for lane in lanes}
+    return [tuple(sorted((picked.get(lane, lane) for lane in lanes), key=lambda lane: lane.name)) for lanes in shared]

@@ -11,16 +11,23 @@ from wshard.core.messages import plural
 if TYPE_CHECKING:
     from embedders.base import Embedder
     from embedders.canonical_json import JSON
+    from embedders.lanes import LaneSpec
     from embedders.space import Space
 
 _LISTED: Final = 5  # lanes that are named
+_REASONS: Final = ((True, "name"), (False, "scale"))
+_WHY: Final = {
+    True: "the others have their names",
+    False: "the others have their scale and order, as no channel has a name; if they mean something else, ingest the "
+    "files with --map, which gives the lane another name",
+}
 
 
 def describe_lanes(space: Space) -> str:
     """Return the lanes of a Space in words."""
     unknown = [None] * len(space.lanes)
     lanes = [
-        f"{lane.name}{list(lane.shape)}"
+        f"{lane.name}{list(lane.shape)}{_of_wider(lane)}"
         + ("" if weight is None else f"={weight:.3g}")
         + ("" if rate is None else f" at {rate:.4g} Hz")
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
@@ -30,6 +37,29 @@ def describe_lanes(space: Space) -> str:
     channels = ", ".join(plural(count, what) for what, count in ({"channel": space.channels} | found).items())
     units = "".join(f", {one}" for one in space.units or ())
     return f"{', '.join(lanes)} ({channels}{units})"
+
+
+def _of_wider(lane: LaneSpec) -> str:
+    """Return " of [8] by name" where wider lanes are read as this one."""
+    by_reason = {reason: [pick.width for pick in lane.picks if pick.named is named] for named, reason in _REASONS}
+    listed = [f"{', '.join(map(str, widths))} by {reason}" for reason, widths in by_reason.items() if widths]
+    return f" of {' and '.join(listed)}" if listed else ""
+
+
+def describe_picks(space: Space) -> list[str]:
+    """Return a line for each lane of other channels that the Space reads: which it leaves out, and why the others."""
+    return [
+        f"{lane.name}: of {pick.width} channels {_listed({*range(pick.width)} - {*pick.channels})} not compared with "
+        f"those of {plural(lane.channels, 'channel')}: {_WHY[pick.named]}"
+        for lane in space.lanes
+        for pick in lane.picks
+    ]
+
+
+def _listed(channels: set[int]) -> str:
+    if len(channels) > _LISTED:
+        return f"{len(channels)} are"
+    return ", ".join(map(str, sorted(channels))) + (" is" if len(channels) == 1 else " are")
 
 
 def describe(space: Space) -> str:

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from embedders.image.frames import is_image
-from embedders.space import LaneSpec
+from embedders.lanes import LaneSpec
 from wshard.core.messages import shown
 from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from catalog.records import LaneDefinition
+    from catalog.catalog import Catalog
+    from catalog.records import LaneDefinition, Layout
 
 MAX_CHANNELS: Final = 1024
 MIN_SIDE: Final = 16
@@ -94,6 +95,18 @@ def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str
         wanted = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
         raise NoLaneError(f"{where}: no observation lane to embed: expected {wanted}, found lanes: {shown}")
     return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
+
+
+def has_lanes(layout: Layout, lanes: Iterable[LaneSpec]) -> bool:
+    """Say whether episodes of the layout have these lanes, or such as are read as them."""
+    shapes = {lane.name: tuple(lane.shape) for lane in layout.lanes}
+    return all(lane.name in shapes and lane.takes(shapes[lane.name]) for lane in lanes)
+
+
+def layouts_with(catalog: Catalog, lanes: Iterable[LaneSpec]) -> list[int]:
+    """Return the ids of the layouts of episodes that have these lanes."""
+    wanted = tuple(lanes)
+    return [layout.id for layout in catalog.query.layouts() if has_lanes(layout, wanted)]
 
 
 def block_name(name: str, known: Container[str]) -> str:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from embedders.space import LaneSpec, Statistics
+    from embedders.lanes import LaneSpec
+    from embedders.space import Statistics
     from embedders.units import SourceScale
     from wshard.core.channel_kinds import KindRun
 

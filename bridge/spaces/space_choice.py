@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bridge.spaces.identity import describe, identity, maker_of, newest
-from bridge.spaces.lanes import block_name
+from bridge.spaces.lanes import block_name, has_lanes
 from bridge.spaces.statistics import weights_in
 from catalog.filters.where import EVERYTHING, Where, all_of, comparisons, parts_of
 from embedders.numeric import check_number
 from embedders.registry import DEFAULT_EMBEDDER, default_embedder, embedder_for
-from embedders.space import LaneSpec, Space
+from embedders.space import Space
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
@@ -138,11 +138,8 @@ class SpaceChoice:
         env_filter = all_of(*env_parts)
         if env_filter == EVERYTHING:
             return spaces
-        layouts = [
-            {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
-            for layout in self._catalog.query.layouts(env_filter)
-        ]
-        return [space for space in spaces if any(set(space.lanes) <= lanes for lanes in layouts)] or spaces
+        layouts = self._catalog.query.layouts(env_filter)
+        return [space for space in spaces if any(has_lanes(layout, space.lanes) for layout in layouts)] or spaces
 
 
 def in_order(rows: Sequence[SpaceRow]) -> list[SpaceRow]:

@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import chain
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from bridge.spaces.glitches import Usual, sample_spreads
+from bridge.spaces.glitches import sample_spreads
 from bridge.spaces.grouping import LaneGroup, group_episodes
+from bridge.spaces.lane_statistics import lane_spreads, lane_statistics
 from bridge.spaces.lanes import LaneChoice, block_name
 from bridge.spaces.rotations import choose_sample
-from bridge.spaces.source_labels import find_labelled_ids
 from bridge.spaces.units import find_unit
-from catalog.filters.where import Compare
 from embedders.base import dim_of
+from embedders.lanes import LaneSpec, count_channels
 from embedders.numeric import check_number
-from embedders.space import LaneSpec, Space, Statistics, count_channels
-from embedders.statistics import drift, merge_spreads, statistics
+from embedders.space import Space, Statistics
+from embedders.statistics import drift
 from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from bridge.spaces.glitches import Spread
     from bridge.spaces.rotations import ReadSample
     from catalog.catalog import Catalog
     from catalog.vectors.records import SpaceRow
@@ -41,7 +37,6 @@ if TYPE_CHECKING:
 
 CHANGED_SHARE: Final = 0.05
 DRIFT_LIMIT: Final = 0.05
-_MAX_FLAGGED: Final = 0.2  # share of flagged episodes beyond which flags are ignored
 
 
 @dataclass(frozen=True)
@@ -94,6 +89,10 @@ class Family:
     def name(self) -> str:
         """The family name shared by all its Spaces (see Space.family)."""
         return self.space(None).family
+
+    def reads_as(self, space: Space) -> bool:
+        """Return whether a Space of the family reads wider lanes as the family does now."""
+        return [lane.picks for lane in space.lanes] == [lane.picks for lane in self.lanes]
 
     def space(self, scale: Scale | None, rates: tuple[float | None, ...] | None = None) -> Space:
         """Return the family's Space with what was found in the archive; without it, it only names the family."""
@@ -158,15 +157,19 @@ def find_space_to_fill(catalog: Catalog, family: Family, read: ReadSample) -> Sp
         return living["building"]
     active = living.get("active")
     clock = catalog.clock()
-    if active is not None and not _is_check_due(catalog, family, active, clock):
-        return None
     known = None if active is None else Space.from_json(active.definition)
+    reads_alike = known is not None and family.reads_as(known)
+    if active is not None and reads_alike and not _is_check_due(catalog, family, active, clock):
+        return None
     scale = archive_scale(catalog, family, read, known) if family.embedder.uses_statistics else None
-    if active is not None and known is not None and not _has_changed(known, scale):
+    if active is not None and known is not None and reads_alike and not _has_changed(known, scale):
         catalog.vectors.mark_checked(active.id, clock)
         return None
     space = family.space(scale, archive_rates(catalog, family))
-    return catalog.vectors.add_space(space.fingerprint, space.family, space.to_json())
+    row = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json())
+    if row.fingerprint == space.fingerprint:  # else that of another ingest
+        catalog.vectors.mark_checked(row.id, clock)
+    return row
 
 
 def _is_check_due(catalog: Catalog, family: Family, active: SpaceRow, clock: int) -> bool:
@@ -216,7 +219,7 @@ def _find_units(
     first = 0
     for lane, of_lane in zip(family.lanes, sources, strict=True):
         own = range(first, first + lane.channels)
-        spreads = sample_spreads(catalog.query.spreads(family.group.measured_layouts, lane.name))
+        spreads = sample_spreads(lane_spreads(catalog, family.group.measured_layouts, lane))
         unit = find_unit(spreads, [channel - first for channel in turning.intersection(own)])
         for one in of_lane if unit is None else [unit]:
             present = one.at(first)
@@ -229,55 +232,3 @@ def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
     """Return the timesteps per second of each lane, None if episodes of the family differ or it is unknown."""
     rates_by_lane = [catalog.query.rates(family.group.measured_layouts, lane.name) for lane in family.lanes]
     return tuple(rates.pop() if len(rates) == 1 else None for rates in rates_by_lane)
-
-
-def lane_statistics(
-    catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec], units: Sequence[OtherScale] = ()
-) -> Statistics:
-    """Return the statistics of concatenated lanes over the episodes of these layouts; raises NoLaneError as above.
-
-    units: those of episodes to convert to the unit of most.
-
-    Episodes that a check flagged for spikes, and those with a timestep far beyond all others, set no scale, unless
-    flags are too frequent to tell.
-    """
-    flagged = frozenset(catalog.query.ids(Compare("flag", "eq", "spike")))
-    if len(flagged) > _MAX_FLAGGED * catalog.query.count():
-        flagged = frozenset()
-    by_lane, first = list[Statistics](), 0
-    for lane in lanes:
-        own = [one.at(-first) for one in units if first <= one.channels[0] < first + lane.channels]
-        # Converted to the scale of most, episodes of another source have the same statistics.
-        others = find_labelled_ids(catalog, layout_ids, own)
-        read = partial(_read_spreads, catalog, layout_ids, lane.name, own, others)
-        by_lane.append(_lane_statistics(lane.name, read, flagged))
-        first += lane.channels
-    return Statistics(
-        min(lane.count for lane in by_lane),
-        np.concatenate([lane.mean for lane in by_lane]),
-        np.concatenate([lane.std for lane in by_lane]),
-    )
-
-
-def _read_spreads(
-    catalog: Catalog, layout_ids: Sequence[int], lane: str, units: Sequence[OtherScale], *without: frozenset[int]
-) -> Iterable[Spread]:
-    spreads: Iterable[Spread] = catalog.query.spreads(layout_ids, lane, without=frozenset().union(*without))
-    for unit in units:
-        spreads = unit.share_spreads(spreads)
-    return spreads
-
-
-def _lane_statistics(
-    lane: str, read: Callable[[frozenset[int]], Iterable[Spread]], flagged: frozenset[int]
-) -> Statistics:
-    for without in (flagged, frozenset()) if flagged else (flagged,):
-        usual = Usual.of(read(without))
-        stored = usual.without_glitched(read(without))
-        first = next(stored, None)
-        if first is not None:
-            return statistics([merge_spreads(chain([first], stored))])
-    raise NoLaneError(
-        f"lane {lane!r}: expected finite numbers in one episode at least, found none that has them in nine of ten "
-        f"timesteps: --lanes NAME embeds another lane; a layout can leave a sparse column out"
-    )

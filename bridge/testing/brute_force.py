@@ -15,7 +15,8 @@ from catalog.filters.evaluate import matches
 from catalog.filters.where import EVERYTHING
 from catalog.testing.records import make_record
 from catalog.vectors.records import EmbeddingRow
-from embedders.space import LaneSpec, Space
+from embedders.lanes import LaneSpec
+from embedders.space import Space
 from embedders.windows import WindowPlan
 
 if TYPE_CHECKING:

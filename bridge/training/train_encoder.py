@@ -17,10 +17,10 @@ from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice, Family, archive_scale, families
 from bridge.support.progress import Silent
 from catalog.filters.where import EVERYTHING
+from embedders.lanes import count_channels
 from embedders.neural.temporal_encoder import Shape, save_encoder
 from embedders.neural.training import Training, train
 from embedders.shard_arrays import holds_arrays
-from embedders.space import count_channels
 from embedders.standardise import standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.fitting import FitOptions, fit

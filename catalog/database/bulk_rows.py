@@ -149,12 +149,12 @@ def _sql_type(table: Table, name: str) -> str:
     return next((sql_name for type_, sql_name in _KINDS if isinstance(table.c[name].type, type_)), "bytea")
 
 
-Shape: TypeAlias = tuple[str, str, tuple[int, ...]]
+Shape: TypeAlias = tuple[str, str, tuple[int, ...], tuple[str, ...]]
 """Name of a lane, its dtype, the shape of one timestep."""
 
 
 @lru_cache(maxsize=1024)
 def encode_lanes(shapes: tuple[Shape, ...]) -> str:
     """Return the canonical text of a set of lanes, independent of their order."""
-    ordered = sorted(([name, dtype, list(shape)] for name, dtype, shape in shapes), key=lambda lane: str(lane[0]))
+    ordered = sorted((lane if lane[-1] else lane[:-1] for lane in shapes), key=lambda lane: lane[0])
     return json.dumps(ordered, separators=(",", ":"))

@@ -75,6 +75,7 @@ def _names_after(number: int) -> Select[Any]:
 STEPS: tuple[Migration, ...] = (
     Migration(1, "tables of 0.1.0", _make_tables),
     Migration(2, "natural order of episode ids", _add_sort_key),
+    Migration(3, "names of channels in layouts", lambda _: None),
 )
 
 

@@ -89,7 +89,7 @@ def _lane_types_by_layout(connection: Connection, lane_name: str, property_: str
     return {
         number: dtype if property_ == "dtype" else shape_text(shape)
         for number, definition in connection.execute(select(layout.c.id, layout.c.definition))
-        for name, dtype, shape in json.loads(definition)
+        for name, dtype, shape, *_ in json.loads(definition)
         if name == lane_name
     }
 

@@ -215,7 +215,10 @@ class Queries:
         return [
             Layout(
                 number,
-                tuple(LaneDefinition(name, dtype, tuple(shape)) for name, dtype, shape in json.loads(text)),
+                tuple(
+                    LaneDefinition(name, dtype, tuple(shape), *map(tuple, names))
+                    for name, dtype, shape, *names in json.loads(text)
+                ),
                 count,
             )
             for number, text, count in rows

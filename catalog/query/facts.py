@@ -119,7 +119,7 @@ def _types(connection: Connection, ids: Collection[int]) -> dict[int, dict[str, 
     )
     statement = select(layout.c.id, layout.c.definition).where(one_of(connection, layout.c.id, set(layouts.values())))
     types_by_layout = {
-        number: {name: (dtype, tuple(shape)) for name, dtype, shape in json.loads(definition)}
+        number: {name: (dtype, tuple(shape)) for name, dtype, shape, *_ in json.loads(definition)}
         for number, definition in connection.execute(statement)
     }
     return {number: types_by_layout[layout_id] for number, layout_id in layouts.items()}

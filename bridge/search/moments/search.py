@@ -19,8 +19,8 @@ from bridge.search.moments.frame_scale import measure_frame_scale
 from bridge.search.moments.lane_rows import LaneRows, PreparedRows, prepare_rows
 from bridge.search.moments.overlap import MomentLimits
 from bridge.search.moments.scan import Timesteps
-from bridge.spaces.statistics import lane_statistics
-from embedders.space import LaneSpec, Statistics
+from bridge.spaces.lane_statistics import lane_statistics
+from bridge.spaces.lanes import layouts_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import View
     from catalog.records import EpisodeRow
-    from embedders.space import Space
+    from embedders.space import Space, Statistics
 
 _LEVEL_EMBEDDERS: Final = {"arcdct", "dct"}  # their vectors begin with coefficient 0, the mean, of every channel
 
@@ -229,12 +229,7 @@ class MomentSearch:
         if space.scaling is not None:
             return space.scaling
         catalog = self._archive.catalog
-        layouts = [
-            layout.id
-            for layout in catalog.query.layouts()
-            if set(space.lanes) <= {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
-        ]
-        return lane_statistics(catalog, layouts, space.lanes)
+        return lane_statistics(catalog, layouts_with(catalog, space.lanes), space.lanes)
 
 
 def levels_of(embedder: str, channels: int) -> int:

@@ -42,8 +42,8 @@ class ChosenSpaces:
         """
         needed: list[Space] = []
         for space in sorted(self.windows, key=lambda space: -space.channels):
-            alike = [other for other in needed if {*other.lanes} & {*space.lanes}]
-            if not alike or adds(space, alike):
+            wider = [other for other in needed if space.is_part_of(other)]
+            if not wider or adds(space, wider):
                 needed.append(space)
         return self._only([space for space in self.windows if space in needed])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from bridge.answered import LeftOut
@@ -13,7 +14,7 @@ from embedders.space import Space
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bridge.spaces.alike_lanes import AlikeLanes
     from catalog.catalog import Catalog
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from catalog.records import Layout
     from catalog.session import Instant
     from catalog.vectors.records import Uncovered
-    from embedders.space import LaneSpec
+    from embedders.lanes import LaneSpec
+
+    FindAlike = Callable[[], Sequence[AlikeLanes]]
 
 _MAX_CACHED: Final = 1000  # filters
 _OBSERVATION: Final = "signal/"
@@ -67,7 +70,7 @@ class CoverageReader:
         alike = [id_ for id_, space in others.items() if space.windows in plans]
         uncovered = self._catalog.vectors.uncovered(own, where, others=[alike, [*others]], lanes=observed)
         counts: dict[tuple[str, str], int] = {}
-        renamed = find_alike_lanes(self._catalog) if any(group.space_id is not None for group in uncovered) else []
+        renamed = cache(partial(find_alike_lanes, self._catalog))  # measured only where lanes differ
         for group in uncovered:
             reason = _explain(group, layouts[group.layout_id], spaces, others, renamed)
             counts[reason] = counts.get(reason, 0) + group.episodes
@@ -78,7 +81,7 @@ class CoverageReader:
 
 
 def _explain(
-    group: Uncovered, layout: Layout, spaces: Sequence[Space], others: dict[int, Space], alike: Sequence[AlikeLanes]
+    group: Uncovered, layout: Layout, spaces: Sequence[Space], others: dict[int, Space], find_alike: FindAlike
 ) -> tuple[str, str]:
     """Return why the episodes of a group were not compared, and the way on."""
     instead = None if group.space_id is None else others[group.space_id]
@@ -86,9 +89,8 @@ def _explain(
     if instead is not None and (not spaces or not same_windows):
         return f"have vectors of {instead.windows} alone", "`wshard ingest FOLDER --windows both` embeds the others"
     if instead is not None and all(space.lanes != instead.lanes for space in spaces):
-        return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)})", _compare_others(
-            instead, spaces[-1], alike
-        )
+        remedy = _compare_others(instead, spaces[-1], find_alike())
+        return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)})", remedy
     if instead is not None:
         embedder = spaces[-1].embedder
         chosen = "" if embedder == DEFAULT_EMBEDDER else f" --embedder {embedder}"

@@ -22,7 +22,8 @@ from wshard.errors import MissingFileError, QueryError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from embedders.space import LaneSpec, Space
+    from embedders.lanes import LaneSpec
+    from embedders.space import Space
 
 
 class SupportsArray(Protocol):
@@ -195,6 +196,8 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
         if not names <= named.keys():
             return None
         return _concatenate_lanes({name: named[name] for name in names}, space, loosely=loosely)
+    if len(space.lanes) == 1 and space.lanes[0].takes(query.shape[-1:]):
+        return _lane_rows(query, space.lanes[0], loosely=loosely)
     return _rows(query, space.window_shape)
 
 
@@ -222,13 +225,13 @@ def _concatenate_lanes(values: Mapping[str, NDArray[Any]], space: Space, *, loos
 
 
 def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray[Any] | None:
-    if array.shape == lane.shape:
-        return array.reshape(1, lane.channels)
+    if lane.takes(array.shape):
+        return lane.pick(array[None])
     if array.ndim == 0:
         return None
     step = array.shape[1:]
-    fits = step == lane.shape or (loosely and {step, lane.shape} == {(), (1,)})
-    return array.reshape(len(array), lane.channels) if fits else None
+    fits = lane.takes(step) or (loosely and {step, lane.shape} == {(), (1,)})
+    return lane.pick(array) if fits else None
 
 
 def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:

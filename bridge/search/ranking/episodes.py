@@ -13,6 +13,7 @@ from bridge.index.base import Matches
 from bridge.index.metric import COSINE
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.matches import find_spans
+from bridge.search.ranking.compared_lanes import name_lanes
 from bridge.search.ranking.first_hits import FirstHits
 from bridge.search.ranking.fusion import EXPAND, Fusion, ViewFusion
 from bridge.search.ranking.query_vector import combine_view
@@ -92,7 +93,8 @@ class EpisodeSearch:
             if len(hits) >= request.top_k or len(answer.matches) < count:
                 break
             count *= 2  # hits without a file are replaced by the next best
-        missing, hits = len(answer.matches) - len(hits), self._name_lanes(hits[: request.top_k], prepared)
+        missing = len(answer.matches) - len(hits)
+        hits = name_lanes(hits[: request.top_k], prepared, self.stored, self.archive.catalog)
         if prepared.options.contributions and queries:
             hits = self._add_contributions(hits, queries)
         by_graph = any(fusion.graph is not None for fusion in fusions)
@@ -178,20 +180,6 @@ class EpisodeSearch:
                 if locations.exists(rows[match.episode].address)
             ]
 
-    def _name_lanes(
-        self, hits: Sequence[tuple[EpisodeRef, Match]], prepared: PreparedQuery[SearchOptions]
-    ) -> list[tuple[EpisodeRef, Match]]:
-        """Add the lanes by which each hit was compared: those of the views that have vectors of it."""
-        ids, lanes = [match.episode for _, match in hits], dict[int, list[str]]()
-        is_alone = len(prepared.views) == 1 and prepared.options.text is None  # has vectors of all hits
-        for view in prepared.views:
-            for id_ in ids if is_alone else self.stored.load(view.space, ids).episodes.tolist():
-                names = [lane.name for lane in view.space.lanes] if view.lanes is None else [*view.lanes]
-                lanes.setdefault(id_, []).extend(names)
-        return [
-            (replace(ref, compared_by=tuple(dict.fromkeys(lanes.get(match.episode, ())))), match) for ref, match in hits
-        ]
-
     def _add_contributions(
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]
     ) -> list[tuple[EpisodeRef, Match]]:
@@ -203,7 +191,7 @@ class EpisodeSearch:
             widest = [
                 (query, row)
                 for query, row in present
-                if not any({*query.space.lanes} < {*other.space.lanes} for other, _ in present)
+                if not any(query.space.is_part_of(other.space) for other, _ in present)
             ]
             if widest:
                 lanes, descriptors = zip(*(self._split(query, row) for query, row in widest), strict=True)

@@ -221,9 +221,9 @@ class ViewFusion:
         self, view: Fusion, own: _ScoredCandidates, parts: Sequence[_ScoredCandidates]
     ) -> _ScoredCandidates:
         """Leave out the episodes of a view that another compares by these lanes and more."""
-        lanes = {*view.main.space.lanes}
+        space = view.main.space
         wider = [
-            part.keys[:, 0] for other, part in zip(self.views, parts, strict=True) if lanes < {*other.main.space.lanes}
+            part.keys[:, 0] for other, part in zip(self.views, parts, strict=True) if space.is_part_of(other.main.space)
         ]
         if not wider:
             return own

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.spaces.grouping import share_lanes
-from embedders.space import LaneSpec
+from embedders.lanes import LaneSpec
 from wshard import Channel, TrajectoryRetriever, open_archive
 from wshard import check_archive as check
 
