@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
@@ -17,7 +16,7 @@ from catalog.database.postgresql import is_server
 from catalog.filters.where import EVERYTHING, Where
 from catalog.location import place_of
 from catalog.open import open_place
-from wshard.core.messages import plural, shown
+from wshard.core.messages import shown
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.errors import QueryError
 
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     Lanes: TypeAlias = str | Sequence[str] | Mapping[str, float] | None
 
 _MAX_RETRIEVERS: Final = 4
-_MAX_SHOWN: Final = 10  # environments
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters, unlike a drive of Windows
 
 
@@ -80,13 +78,10 @@ class Archive:
         return f"<archive {self.place.name!r}>"
 
     def _repr_html_(self) -> str:
-        """Return the view for notebooks: how many episodes there are, by environment."""
-        count = plural(len(self), "episode")
-        environments = self.catalog.query.facets(["env_id"], limit=_MAX_SHOWN)["env_id"]
-        rows = "".join(f"<tr><td>{escape(str(name))}</td><td>{number}</td></tr>" for name, number in environments)
-        return (
-            f"<p>{escape(repr(self))}: {count}</p><table><tr><th>environment</th><th>episodes</th></tr>{rows}</table>"
-        )
+        """Return the view for notebooks: how many episodes there are, by environment, and how they are searched."""
+        from bridge.summary import summarise_archive
+
+        return summarise_archive(self.place.name, self.catalog)
 
     def __enter__(self) -> Self:
         return self

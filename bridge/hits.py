@@ -37,6 +37,7 @@ _COLUMNS: Final = {
 """Columns of hits as a table, and their Arrow types."""
 
 _MAX_SHOWN: Final = 3  # hits in a repr
+_MAX_DRAWN: Final = 10  # hits in a notebook
 _NOTHING_KNOWN: Final = Answered()
 
 
@@ -92,14 +93,17 @@ class Hits(list[EpisodeRef]):
         return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
 
     def _repr_html_(self) -> str:
-        """Return the table that notebooks show, drawings of the first hits, and the notes."""
+        """Return what notebooks show: the strip of the first hits, how they were found, and all of them as a table."""
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         rows = ("".join(f"<td>{_format_cell(value)}</td>" for value in row.values()) for row in self._rows())
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        strip = "".join(f'<div style="margin-right:12px">{draw_hit(ref)}</div>' for ref in self[:_MAX_SHOWN])
+        strip = "".join(f'<div style="flex:none;width:310px">{_format_card(ref)}</div>' for ref in self[:_MAX_DRAWN])
+        compared = ", ".join(dict.fromkeys(name for ref in self for name in ref.compared_by))
+        found = f"{plural(len(self), 'hit')}, {self.certainty}{f', compared by {compared}' * bool(compared)}"
+        notes = "".join(f"<p>{escape(note)}</p>" for note in (found, *self._notes()))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
-        return f'{table}<div style="display:flex;overflow-x:auto">{strip}</div>{notes}'
+        listed = f"<details><summary>All as a table</summary>{table}</details>" if self else ""
+        return f'<div style="display:flex;gap:12px;overflow-x:auto">{strip}</div>{notes}{listed}'
 
     @property
     def certainty(self) -> str:
@@ -150,6 +154,12 @@ class Hits(list[EpisodeRef]):
             start, stop = ref.span
             location = {"start": start, "stop": stop, "uid": ref.uid, "file_path": ref.file_path}
             yield {"rank": rank, "score": ref.score, "episode_id": ref.episode_id, **properties, **location}
+
+
+def _format_card(ref: EpisodeRef) -> str:
+    """Return one hit of the strip: its drawing, or its name where its file cannot be read."""
+    env = ref.metadata.get("env_id") or ""
+    return (draw_hit(ref, small=True) or f"<b>{escape(repr(ref))}</b>") + f"<small>{escape(str(env))}</small>"
 
 
 def _format_cell(value: object) -> str:

@@ -15,7 +15,7 @@ from wshard.errors import QueryError, StaleEpisodeError, WShardError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from bridge.episodes.drawing import Sketch
+    from bridge.episodes.sketch import Sketch
     from catalog.records import EpisodeRow
     from embedders.lanes import LaneSpec
     from wshard.core.episode.protocol import EpisodeReader
@@ -128,19 +128,20 @@ class EpisodeRef:
             yield file
 
 
-def draw_hit(ref: EpisodeRef) -> str:
-    """Return a drawing of a hit as HTML, "" if its file cannot be read."""
+def draw_hit(ref: EpisodeRef, *, small: bool = False) -> str:
+    """Return a drawing of a hit as HTML, "" if its file cannot be read; small: as one of several."""
     from bridge.episodes.drawing import draw_html  # noqa: PLC0415  (only notebooks need it)
+    from bridge.episodes.figure import NOTEBOOK, STRIP  # noqa: PLC0415  (likewise)
 
     try:
-        return draw_html(sketch_hit(ref))
+        return draw_html(sketch_hit(ref), STRIP if small else NOTEBOOK)
     except (WShardError, OSError):
         return ""
 
 
 def sketch_hit(ref: EpisodeRef, *, frames: int = 16) -> Sketch:
     """Return a sketch of the span of a hit, or of its whole episode without a span. Raises as EpisodeRef.open."""
-    from bridge.episodes.drawing import read_sketch  # noqa: PLC0415  (only drawings need it)
+    from bridge.episodes.sketch import read_sketch  # noqa: PLC0415  (only drawings need it)
 
     with ref.open() as file:
         span = ref.span if ref.span[1] > ref.span[0] else (0, file.length)

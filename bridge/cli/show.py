@@ -18,7 +18,7 @@ from wshard.cli.common import JsonOption, named_path, print_items, printable, re
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bridge.episodes.drawing import Sketch
+    from bridge.episodes.sketch import Sketch
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
@@ -188,12 +188,13 @@ def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
 
 
 def _draw(sketches: list[Sketch], form: str) -> bytes:
-    from bridge.episodes.drawing import draw_html, draw_png, draw_svg
+    from bridge.episodes.drawing import draw_html
+    from bridge.episodes.figure import PAGE, draw_png, draw_svg
 
     if form == ".png":
         return draw_png(sketches)
     if form == ".svg":
-        return draw_svg(sketches[0]).encode()
+        return draw_svg(sketches[0], PAGE, titled=True).encode()
     title = escape(", ".join(one.title for one in sketches[:3]))
-    body = "\n".join(map(draw_html, sketches))
+    body = "\n".join(draw_html(sketch, PAGE) for sketch in sketches)
     return f'<!doctype html><meta charset="utf-8"><title>{title}</title>\n{body}\n'.encode()

@@ -8,7 +8,7 @@ import pytest
 from bridge_episodes import command, opened_archive
 from quality_arms import arm
 
-from bridge.episodes.drawing import draw_svg
+from bridge.episodes.figure import draw_svg
 from bridge.episodes.series import read_series
 from bridge.results import sketch_hit
 from wshard import Channel, Episode, open_wshard, save_wshard
@@ -67,5 +67,5 @@ def test_series_and_drawings_have_names(home):
     with opened_archive(home / ".wshard") as archive:
         (row,) = archive.catalog.query.select("flag:spike").rows
         drawn = draw_svg(sketch_hit(archive.episode(row.uid)))
-    assert ">elbow</tspan>" in drawn
-    assert " rad," in drawn
+    assert ">elbow</text>" in drawn
+    assert " [rad]</text>" in drawn

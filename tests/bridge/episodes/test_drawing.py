@@ -16,9 +16,11 @@ from PIL import Image
 from typer.testing import CliRunner
 from web_app import make_archive
 
-from bridge.episodes.drawing import Course, Sketch, draw_html, draw_png, draw_svg, draw_text, read_sketch
+from bridge.episodes.drawing import draw_html, draw_text
+from bridge.episodes.figure import COLOURS, NOTEBOOK, SLIDE, draw_png, draw_svg, nice_ticks
 from bridge.episodes.pictures import encode_picture, picture_axes
 from bridge.episodes.series import read_series, thin_rows
+from bridge.episodes.sketch import Course, Sketch, read_sketch
 from bridge.results import make_ref, sketch_hit
 from wshard import TrajectoryRetriever, open_archive
 from wshard.errors import MissingFileError, QueryError
@@ -87,10 +89,11 @@ def test_a_sketch_is_drawn_as_svg_html_png_and_text(place):
     assert sketch.title == "arm-00 10:50  0.500"
     assert [course.lane for course in sketch.courses] == ["signal/state", "action/ctrl", "reward"]
     root = ET.fromstring(draw_svg(sketch))  # noqa: S314  (our own)
-    assert len(root.findall("{*}polyline")) == 3 + 3 + 1
+    coloured = [one for one in root.findall("{*}polyline") if one.get("stroke") in COLOURS]
+    assert len(coloured) == 3 + 3 + 1 + (3 + 3), "each line, and the legends of lanes of several"
     assert draw_html(sketch).count("data:image/jpeg") == len(sketch.frames) == 16
     picture = Image.open(io.BytesIO(draw_png([sketch, sketch])))
-    assert (picture.width, picture.format) == (900, "PNG")
+    assert (picture.width, picture.format) == (SLIDE.width, "PNG")
     assert len(set(picture.get_flattened_data() if hasattr(picture, "get_flattened_data") else picture.getdata())) > 50
     assert draw_text([0, 0.5, None, 1.0], width=4) == "\u2581\u2585 \u2588"
 
@@ -102,12 +105,29 @@ def test_a_drawing_has_an_axis_of_timesteps_and_the_range_of_values(place):
             rewards = np.asarray(file["reward"])[10:50]
             state = np.asarray(file["signal/state"])[10:50]
         sketch = sketch_hit(ref)
-    words = [text.text for text in ET.fromstring(draw_svg(sketch)).findall("{*}text")]  # noqa: S314  (our own)
-    assert {"10", "20", "30", "39", "49"} <= {*words}
-    assert f"signal/state  {state.min():.4g} to {state.max():.4g}, each line scaled by itself" in words
-    assert f"reward  {rewards.min():.4g} to {rewards.max():.4g}" in words
-    assert Sketch("", sketch.courses, span=(3, 4)).ticks() == [(0.0, "3")]
-    assert Sketch("", sketch.courses).ticks() == Sketch("", (), span=(0, 9)).ticks() == []
+    root = ET.fromstring(draw_svg(sketch))  # noqa: S314  (our own)
+    words = {text.text: (float(text.get("x")), float(text.get("y"))) for text in root.findall("{*}text")}
+    assert {"10", "20", "30", "40", "timestep", "signal/state", "reward", "0", "1", "2"} <= {*words}
+    course = sketch.courses[0]
+    assert course.range == pytest.approx((state.min(), state.max()), rel=1e-4)
+    assert sketch.courses[2].range == pytest.approx((rewards.min(), rewards.max()), rel=1e-4)
+    lines = [one.get("points").split() for one in root.findall("{*}polyline") if one.get("stroke") in COLOURS]
+    assert max(float(pair.split(",")[0]) for line in lines for pair in line) <= NOTEBOOK.width
+    for span in ((3, 4), (0, 0), None):
+        ET.fromstring(draw_svg(Sketch("", sketch.courses, span=span)))  # noqa: S314  (our own)
+    draw_svg(Sketch("", (), span=(0, 9)))
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-9, 1e9), st.integers(2, 12), st.booleans())
+def test_ticks_are_few_round_and_within_the_range(low, spread, most, whole):
+    high = low + spread
+    ticks = nice_ticks(low, high, most, whole=whole)
+    assert len(ticks) <= most + 1
+    if high > low:
+        assert all(low - 1e-6 * spread <= tick <= high + 1e-6 * spread for tick in ticks)
+        assert not whole or all(tick == round(tick) for tick in ticks)
+        gaps = np.diff(ticks)
+        assert np.allclose(gaps, gaps[:1].sum(), rtol=1e-3, atol=1e-9 * abs(low))
 
 
 def test_names_of_hostile_files_stay_text():
@@ -122,7 +142,7 @@ def test_a_missing_video_leaves_the_lanes_to_be_drawn(place, monkeypatch):
     def fail(*_: object, width: int) -> None:
         raise MissingFileError("cam.mp4: expected the video, found no file")
 
-    monkeypatch.setattr("bridge.episodes.drawing.encode_picture", fail)
+    monkeypatch.setattr("bridge.episodes.sketch.encode_picture", fail)
     with open_archive(place) as archive, ref_of(archive, "arm-00").open() as file:
         sketch = read_sketch(file, "arm-00 0:50", (0, 50))
     assert (sketch.title, sketch.frames) == ("arm-00 0:50  (its video is missing)", ())
@@ -138,8 +158,10 @@ def test_notebooks_show_episodes_and_hits(place):
         assert gone._repr_html_().startswith("<pre>EpisodeRef(")
     with TrajectoryRetriever(place) as retriever:
         hits = retriever.search_similar_episodes(ref)
-    assert hits._repr_html_().count("<svg") == 3
-    assert "<table>" in hits._repr_html_()
+    drawn = hits._repr_html_()
+    assert drawn.count("<svg") == len(hits) == 4
+    assert "4 hits, exact, compared by signal/state" in drawn
+    assert drawn.index("<svg") < drawn.index("compared by") < drawn.index("<table>"), "the strip, notes, the table"
 
 
 def test_the_command_draws_episodes_spans_and_hits(place, tmp_path):
@@ -153,7 +175,7 @@ def test_the_command_draws_episodes_spans_and_hits(place, tmp_path):
     assert (tmp_path / "a.html").read_text().count("<svg") == 4
     assert run("plot", "arm-00", "arm-01", "-o", str(tmp_path / "a.png")).exit_code == 0
     with Image.open(tmp_path / "a.png") as picture:
-        assert picture.width == 900
+        assert picture.width == SLIDE.width
     for what, name in ((["arm-00"], "a.gif"), (["arm-00", "arm-01"], "a.svg")):
         assert run("plot", *what, "-o", str(tmp_path / name)).exit_code in (1, 2)
     for bad in ('{"items": [{"uid": 1}]}', '{"notes": 1}', "[1]", "{", ""):
