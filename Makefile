@@ -21,7 +21,7 @@ help:
 	@echo "make flows    what users do in the app, done in a browser with the demo archive  (about a minute)"
 	@echo "make dist     build the wheel and the sdist, with these pages, into dist/     (about a minute)"
 	@echo "make installs install both, the folder and its git address with each Python from 3.11 to 3.13  (minutes)"
-	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
+	@echo "make docs     build the manual and the API reference into site/       (25 seconds, a minute the first time)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make long     the tests and cases that are too slow for the gate                  (about 6 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
@@ -126,7 +126,12 @@ manual:
 $(VENV)/collected.txt: $(VENV)/.dev
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only -q >$@ || { tail -n 40 $@; rm $@; exit 1; }
 
-docs: $(VENV)/.dev
+$(VENV)/.docs: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "== installing what the manual needs (about half a minute)"
+	@$(PIP) -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d site && echo "open site/index.html"
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -52,16 +52,14 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters, u
 class Archive:
     """An open archive: the catalog, which is the source of truth, and a vector index on top of it.
 
-    Everything begins here:
+    catalog: tags, notes, collections, SQL. index: the vectors. Iterate for EpisodeRefs; close it, or use it in a `with`.
 
-        lab = wshard.open_archive("lab", create=True)
-        lab.ingest("recordings")
-        for hit in lab.search("recordings/0.wshard", 10, where="env:reach-v3"):
-            print(hit.score, hit.load().length)
-
-    `len(lab)` is the number of episodes; iteration yields EpisodeRefs. Use it as a context manager, or close it.
-
-    place: where it is. catalog: tags, notes, collections and everything else in SQL. index: the vectors.
+    Examples:
+        >>> with open_archive() as lab:
+        ...     lab.ingest("episodes").unchanged, lab.search("circle-02", 1, where="success:true")[0].load().length
+        ...     lab.moments("circle-02@20:60", 1)[0].span, len(lab.where("meta.task:draw*")), len(lab.duplicates())
+        (41, 118)
+        ((20, 60), 11, 1)
     """
 
     place: ArchivePlace
@@ -232,11 +230,13 @@ def open_archive(
 ) -> Archive:
     """Open the archive that `target` names: a folder, a server's database, or the URL of a vector index.
 
-    Examples: "my-archive", "postgresql://user@host/database", "http://host:8080". With the URL of an index, the catalog
-    is that of `archive`, else of the variable WSHARD_ARCHIVE, else of the nearest .wshard in the working directory or
-    above it. create: create an empty archive if there is none; a server's database must exist. token: API token or JWT
-    for the index server; it takes precedence over the URL and the environment. Raises CatalogNotFoundError,
-    UnknownIndexError and the catalog's errors.
+    Such as "postgresql://user@host/database", "http://host:8080". Without it, or with the URL of an index, the catalog
+    is that of `archive`, of WSHARD_ARCHIVE, or the nearest .wshard here or above. create: make an empty archive if
+    there is none. token: of the index server. Raises CatalogNotFoundError, UnknownIndexError, the catalog's errors.
+
+    Examples:
+        >>> len(open_archive(".wshard"))
+        41
     """
     url = isinstance(target, str) and is_url(target)
     place = place_of(archive if url or target is None else target)

@@ -48,6 +48,10 @@ def find_outliers(
 
     Values: see outliers.score_outliers; values above 3 are rare. space: a fingerprint prefix; None: episodes of each
     Space are compared by themselves (archive_vectors.group_by_space). Raises QueryError, FilterError.
+
+    Examples:
+        >>> find_outliers(lab, "meta.task:reach*")[0].episode.episode_id
+        'reach-09'
     """
     neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
     found: list[Valued] = []
@@ -95,6 +99,10 @@ def weigh(
     The mean weight is 1; the largest weights come first (see importance.importance). Where no single Space has all,
     each group of episodes of one Space is weighted by itself, and gets the share that it has of the target. Raises
     QueryError, FilterError.
+
+    Examples:
+        >>> weigh(lab, "meta.task:draw*")[0].episode.metadata["task"]
+        'draw a circle'
     """
     clip = finite_number(clip, "clip of importance weights", QueryError)
     if not clip > 1:

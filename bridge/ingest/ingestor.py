@@ -68,19 +68,19 @@ _WHOLE: Final = WindowPlan()
 class TrajectoryIngestor:
     """Ingests episodes into an archive: catalog, embeddings and search index.
 
-    deepdata_url (the name in the reference package): an open Archive, which stays open; an archive folder,
-    created if missing ("demo-archive": catalog.db and index/; episode files can be anywhere); or the URL of a vector
-    index, in which case `archive` names the folder of the catalog (see open_archive).
-
+    deepdata_url (the name in the reference package): an open Archive, which stays open; or what open_archive takes,
+    with `archive`; a folder is created if missing ("demo-archive": catalog.db and index/; files can be anywhere).
     embedder: a name ("arcdct", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
     "blocks" = blocks for whole episodes, arcdct for windows. lanes: what to embed, e.g. "state" or ["state", "reward"];
     None = every observation lane with a number or a vector of at most 1024 numbers per timestep. A mapping assigns
     weights: {"state": 2, "action/ctrl": 1} gives the state two thirds of the similarity (see docs/search.md). An
     embedder of frames takes one lane of images. token: API token or JWT for the index server (see docs/deepdata.md).
+    limits: thresholds of the quality checks (docs/quality.md); None disables them. Several may work on one archive.
 
-    limits: thresholds of the quality checks (docs/quality.md); None disables them.
-
-    Use it as a context manager, or call close(). Several ingestors may work on one archive concurrently.
+    Examples:
+        >>> with TrajectoryIngestor(".wshard") as ingestor:
+        ...     ingestor.ingest("episodes").unchanged
+        41
     """
 
     def __init__(

@@ -55,6 +55,10 @@ def check_archive(
     data: read every block of every file, every byte of the copies and every table, and verify checksums; otherwise
     files are compared by their digests, which cover header and index. A damaged catalog is a finding; a busy or
     unreachable one raises CatalogBusyError or CatalogUnreachableError.
+
+    Examples:
+        >>> check_archive(lab).findings
+        ()
     """
     with workers(workers_count) as pool:
         return _check(archive, pool, progress or Silent(), data=data)
@@ -68,6 +72,10 @@ def repair_archive(
     Changed files are read and embedded again, moved files are relocated, stray vectors are dropped, search copies are
     rebuilt, and leftovers of interrupted processes are removed from the archive, as are temporary files of killed
     writers beside episodes. No other file is touched, and no tag, note or review is lost. Raises like check.
+
+    Examples:
+        >>> repair_archive(lab).done
+        ()
     """
     watch = progress or Silent()
     with workers(workers_count) as pool:

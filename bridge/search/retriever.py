@@ -49,13 +49,13 @@ Found = TypeVar("Found")
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    deepdata_url: an open Archive, which stays open, or with archive and token as for TrajectoryIngestor; the archive
-    must exist. embedder: required only for a callable, or to choose if the archive has several; it must be the one used
-    at ingest. The name of an embedder of this library also selects its other parameters if none were embedded with the
-    default ones. lanes: compare only these lanes, with weights if it is a mapping (docs/search.md). text_encoder: the
-    text encoder used at ingest, or its folder; text= then also finds similar meanings.
+    deepdata_url, archive, token: as for TrajectoryIngestor, of an archive that exists. embedder: that of ingest, where
+    it is a callable or one of several; a name takes other parameters if none have the default ones. lanes: only these.
+    text_encoder: that of ingest, or its folder; text= then finds similar meanings. Others may ingest meanwhile.
 
-    Other processes may ingest concurrently: each search sees everything that was committed before it.
+    Examples:
+        >>> TrajectoryRetriever(".wshard").search_similar_episodes("circle-02", 1)[0].episode_id
+        'circle-02'
     """
 
     def __init__(

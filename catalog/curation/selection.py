@@ -31,7 +31,13 @@ _JSON: Final = json.JSONEncoder(separators=(",", ":"))
 
 @dataclass(frozen=True)
 class Pick:
-    """Timesteps start to stop (exclusive) of an episode with that data digest; weight is finite and not negative."""
+    """Timesteps start to stop (exclusive) of an episode with that data digest; weight is finite and not negative.
+
+    Examples:
+        >>> row = lab.episode("circle-02")
+        >>> Pick(row.uid, row.digest, 10, 20, weight=2.0).stop
+        20
+    """
 
     uid: str
     digest: str

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class Name:
-    """A field, or the beginning of one; comparing it makes a filter."""
+    """A field, or the beginning of one; comparing it makes a filter.
+
+    Examples:
+        >>> len(lab.where((F.length > 100) & F.meta.task.startswith("draw") & ~(F.flag == "spike")))
+        3
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,13 +1,15 @@
-"""The docstrings of public classes describe every parameter on a line of its own, and their examples run."""
+"""The docstrings of public names have examples, which run; those of classes describe every parameter on a line."""
 
 from __future__ import annotations
 
 import doctest
 import inspect
 import re
+from contextlib import chdir, suppress
 
 import numpy as np
 import pytest
+from bridge_episodes import command
 
 import wshard
 from wshard import DType
@@ -16,7 +18,18 @@ CLASSES = (
     *("Catalog", "Channel", "ChannelDef", "Episode", "EpisodeAddress", "EpisodeFile", "EpisodeRef", "Hits"),
     *("MemoryReader", "Thresholds", "WShardStreamWriter"),
 )
-NAMES = {"np": np, "DType": DType} | {name: getattr(wshard, name) for name in CLASSES}
+BARE = {"__version__", "FormatError", "FormatWarning", "Modality", "TimebaseType", "WShardError"}  # say it by name
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    """Return the names of examples, which run where `wshard demo` and `wshard ingest episodes` have."""
+    with chdir(tmp_path_factory.mktemp("examples")):
+        for words in (["demo"], ["ingest", "episodes"]):
+            assert command(*words, folder=".").exit_code == 0
+        with wshard.open_archive() as lab:
+            public = {name: getattr(wshard, name) for name in wshard.__all__}
+            yield public | {"np": np, "DType": DType, "lab": lab, "suppress": suppress}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -25,10 +38,9 @@ def test_every_parameter_is_described(name):
     assert described == list(inspect.signature(getattr(wshard, name)).parameters)
 
 
-@pytest.mark.parametrize("name", CLASSES)
-def test_examples_run(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    kind = getattr(wshard, name)
-    (found,) = doctest.DocTestFinder(recurse=False).find(kind, name, globs=dict(NAMES))
-    assert doctest.DocTestRunner().run(found).failed == 0
+@pytest.mark.parametrize("name", sorted({*wshard.__all__} - BARE))
+def test_examples_run(name, names):
+    kind = getattr(wshard, name) if name != "F" else type(wshard.F)
+    (found,) = doctest.DocTestFinder(recurse=False).find(kind, name, globs=dict(names))
     assert found.examples
+    assert doctest.DocTestRunner().run(found).failed == 0

@@ -27,7 +27,12 @@ ASSUMED_HZ: Final = AssumedRate(30.0)
 
 @dataclass
 class TimebaseSpec:
-    """The clock of an episode: tick_hz in timesteps per second, epoch_ns = time of timestep 0 since 1970."""
+    """The clock of an episode: tick_hz in timesteps per second, epoch_ns = time of timestep 0 since 1970.
+
+    Examples:
+        >>> TimebaseSpec(tick_hz=20.0).assumed
+        False
+    """
 
     type: TimebaseType = TimebaseType.TICKS
     tick_hz: float = ASSUMED_HZ

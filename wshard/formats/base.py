@@ -45,6 +45,11 @@ def open_source(location: Location, name: str) -> SourceBase:
 
     Raises UnknownFormatError, UnsupportedFormatError, MissingExtraError, and what the format raises;
     FileNotFoundError for a path where nothing is.
+
+    Examples:
+        >>> with open_source("episodes/circle-02.wshard", "wshard") as source:
+        ...     [source.load(key).length for key in source.keys()]
+        [118]
     """
     if name == OTHER_ARRAYS:
         advice = how_to_describe(location)
@@ -60,7 +65,12 @@ def open_source(location: Location, name: str) -> SourceBase:
 def open_sink(
     location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append", **options: Any
 ) -> SinkBase:
-    """Open a location for writing in a format, named as in open_source; mode: see Sink; options: the format's."""
+    """Open a location for writing in a format, named as in open_source; mode: see Sink; options: the format's.
+
+    Examples:
+        >>> with open_sink("copies", "wshard") as sink:
+        ...     name = sink.write(load_wshard("episodes/circle-02.wshard"))
+    """
     cls: Any = sink_class(name)
     sink: SinkBase = cls(location, compression=compression, mode=mode, **options)
     return sink

@@ -32,6 +32,11 @@ def open_episode(
 
     Raises FormatError and its subclasses (ManifestError if chunks are inconsistent), FileNotFoundError,
     EntryNotFoundError for an unknown key, UnknownSchemeError, and the errors of the format.
+
+    Examples:
+        >>> with open_episode("episodes/circle-02.wshard") as episode:
+        ...     episode.length, episode["state"][10:20].shape
+        (118, (10, 6))
     """
     if isinstance(place, str):
         address = EpisodeAddress.parse(place)
@@ -76,6 +81,10 @@ def list_episodes(
     Reads no data. Episodes whose files are not there are omitted. missing: takes the errors of those of them whose
     location names a file that it lacks, by key. A damaged episode has the fingerprint of no file: opening it raises its
     error. Raises the errors of open_location, and one that all episodes have.
+
+    Examples:
+        >>> [address.key for address, _ in list_episodes("episodes/circle-02.wshard")]
+        ['']
     """
     found = []
     errors: list[FormatError] = []

@@ -90,6 +90,11 @@ def open_manifest(path: str | os.PathLike[str], *, require_sha256: bool = True) 
     """Read a manifest; the files that it lists are not opened yet.
 
     require_sha256: refuse entries without one. Raises HeaderError for another role, ManifestError.
+
+    Examples:
+        >>> write_manifest("one.shard", ["episodes/circle-02.wshard"])
+        >>> [file.uri for file in open_manifest("one.shard").files]
+        ['episodes/circle-02.wshard']
     """
     with ShardReader(path) as reader:
         role, metadata = reader.header.role, reader.read_metadata()
@@ -110,6 +115,10 @@ def write_manifest(
 
     Pass a ManifestFileRef to add a range of keys; fields that it leaves empty are filled in. partitions: named groups.
     Raises ManifestError for a file outside the folder, FormatError for a file that is not a container.
+
+    Examples:
+        >>> name = "episodes/circle-02.wshard"
+        >>> write_manifest("all.shard", [name], partitions={"train": [name]})
     """
     references = [
         file if isinstance(file, ManifestFileRef) else ManifestFileRef(uri=_uri(path, file)) for file in files

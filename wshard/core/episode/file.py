@@ -234,10 +234,14 @@ class EpisodeFile(EpisodeReader):
 
 
 def open_wshard(source: Location | Buffer) -> EpisodeFile:
-    """Open an episode file lazily.
+    """Open an episode file lazily. Cost: header, index and meta blocks.
 
-    `with open_wshard(path) as ep: ep.lane("state")[10:20]` reads one lane. Cost: header, index and meta blocks.
     Raises FormatError and its subclasses, FileNotFoundError.
+
+    Examples:
+        >>> with open_wshard("episodes/circle-02.wshard") as file:
+        ...     file.lane("state")[10:20].shape
+        (10, 6)
     """
     return EpisodeFile(source)
 
@@ -248,6 +252,10 @@ def load_wshard(path_or_file: Location | Buffer, channels: Sequence[str] | None 
     channels: ids ("state") or block names ("action/ctrl"); loads these observations and actions, their predictions, and
     always rewards, terminations and time. Arrays are read-only views [T, *shape]. Raises FormatError and its subclasses
     (ValueErrors), EntryNotFoundError for an unknown channel, FileNotFoundError.
+
+    Examples:
+        >>> load_wshard("episodes/circle-02.wshard", ["state"]).observations["state"].data.shape
+        (118, 6)
     """
     with open_wshard(path_or_file) as file:
         return file.load(channels)
@@ -271,6 +279,9 @@ def save_wshard(
     "jpeg:95"}. Lanes that are already encoded are stored as they are, uncompressed. Raises EpisodeError (a ValueError)
     for an inconsistent episode, CodecError (likewise) for an unknown codec or block name, OSError for the disk; an
     earlier file stays intact.
+
+    Examples:
+        >>> save_wshard(Episode("new", observations={"state": np.zeros((20, 3))}), "new.wshard", "zstd")
     """
     if not isinstance(ep, Episode):
         raise EpisodeError(f"expected an episode, then where to save it, found {shown(ep)}")

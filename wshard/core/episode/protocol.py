@@ -155,6 +155,11 @@ class EpisodeReader(Protocol):
 
     Names of lanes are block names ("signal/state", "action/ctrl", "reward") or ids of observations ("state"). Readers
     that derive from it inherit what follows from the rest; wshard/formats/contract has the tests that all of them pass.
+
+    Examples:
+        >>> with open_episode("episodes/circle-02.wshard") as episode:
+        ...     isinstance(episode, EpisodeReader), list(episode)[:2]
+        (True, ['signal/state', 'signal/camera'])
     """
 
     where: str

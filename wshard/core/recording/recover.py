@@ -68,6 +68,15 @@ def recover(
     The metadata of the episode has {"recovered": true}; the .partial and temporary files of a killed end_episode are
     removed once the episode exists. Raises FileNotFoundError, RecordingExistsError while its writer is alive,
     FormatError if nothing can be recovered or for invalid compression and frame_steps (CodecError, as in save_wshard).
+
+    Examples:
+        >>> channels = [{"id": "signal/state", "dtype": "f32", "shape": [2]}]
+        >>> with suppress(KeyboardInterrupt), WShardStreamWriter("cut.wshard", "cut", channels) as writer:
+        ...     writer.begin_episode()
+        ...     writer.write_timestep({"signal/state": np.zeros(2)})
+        ...     raise KeyboardInterrupt
+        >>> recover("cut.wshard.partial").name
+        'cut.wshard'
     """
     source = Path(partial)
     target = source.with_name(source.name.removesuffix(".partial"))
@@ -88,7 +97,11 @@ def recover(
 
 
 def discard(partial: str | os.PathLike[str]) -> None:
-    """Remove the .partial of a killed recording; raises RecordingExistsError while its writer is alive."""
+    """Remove the .partial of a killed recording; raises RecordingExistsError while its writer is alive.
+
+    Examples:
+        >>> discard("gone.wshard.partial")  # none is there: nothing happens
+    """
     source = Path(partial)
     with contextlib.suppress(FileNotFoundError), source.open("r+b") as file:
         journal.lock(file, source)

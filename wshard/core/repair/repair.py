@@ -45,6 +45,10 @@ def repair_file(
     in_place: replace the damaged file, which is kept as FILE.bak. Nothing else is overwritten. An intact file is not
     changed. Raises RepairError if nothing can be restored reliably, HeaderError and IndexCorruptError if the front of
     the file is destroyed, RecordingExistsError, OSError.
+
+    Examples:
+        >>> repair_file("episodes/circle-02.wshard").complete  # nothing was damaged, nothing is written
+        True
     """
     source = Path(path)
     target = source.with_name(f"{source.stem}.repaired{source.suffix}") if output is None else Path(output)

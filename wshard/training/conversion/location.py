@@ -99,6 +99,10 @@ def convert_location(  # noqa: PLR0913  (the options of `wshard convert`)
     there, or of the suffix of `to`; wshard for a folder. lane_map: {old name of a lane: new one}. mode None: missing
     episodes are appended. encode: how raw cameras are encoded, such as "jpeg:90". strict: raise FormatError, and write
     nothing, if the format would lose data. workers: threads that read ahead. Failed episodes are in the report.
+
+    Examples:
+        >>> len(convert_location("episodes", "all.shardpack").outcomes)
+        41
     """
     single = isinstance(places, (str, os.PathLike, EpisodeAddress, EpisodeSpan))
     target = ConversionTarget.of(to, target_format, compression=compression, mode=mode)

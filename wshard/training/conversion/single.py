@@ -20,6 +20,10 @@ def load(path_or_file: Location, format: Format | str | None = None) -> Episode:
 
     format: one of types.Format, an entry point's name, or "package.module:attribute". Raises FormatError for an
     unknown format or several episodes, UnsupportedFormatError (a NotImplementedError), and what the format raises.
+
+    Examples:
+        >>> load("episodes/circle-02.wshard").length
+        118
     """
     name = known_format(format, format_of(path_or_file), path_or_file)
     with open_source(path_or_file, name) as source:
@@ -42,6 +46,11 @@ def save(
     """Save an episode to a path or binary file object; without `format`, the suffix decides, WSHARD for a file object.
 
     compression: as in save_wshard. Raises the errors of load, and EpisodeError for data that the format cannot hold.
+
+    Examples:
+        >>> save(load("episodes/circle-02.wshard"), "circle.npz")
+        >>> load("circle.npz").length
+        118
     """
     guess = format_to_write(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else Format.WSHARD
     with open_sink(path_or_file, known_format(format, guess, path_or_file), compression=compression) as sink:
@@ -56,7 +65,12 @@ def convert(
     *,
     compression: Compression = "none",
 ) -> Episode:
-    """Load one episode and save it in another format; returns it. Raises what load and save raise."""
+    """Load one episode and save it in another format; returns it. Raises what load and save raise.
+
+    Examples:
+        >>> convert("episodes/wave-00.wshard", "wave.npz").id
+        'wave-00'
+    """
     ep = load(input_path, input_format)
     save(ep, output_path, output_format, compression=compression)
     return ep
