@@ -128,7 +128,7 @@ $(VENV)/collected.txt: $(VENV)/.dev
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing what the manual needs (about half a minute)"
-	@$(PIP) -e '.[docs]'
+	@HATCH_BUILD_NO_HOOKS=1 $(PIP) -e '.[docs]'
 	@touch $@
 
 docs: $(VENV)/.docs

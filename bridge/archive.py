@@ -52,7 +52,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters, u
 class Archive:
     """An open archive: the catalog, which is the source of truth, and a vector index on top of it.
 
-    catalog: tags, notes, collections, SQL. index: the vectors. Iterate for EpisodeRefs; close it, or use it in a `with`.
+    catalog: tags, notes, collections, SQL. index: the vectors. Iterating yields EpisodeRefs. Close it, or use `with`.
 
     Examples:
         >>> with open_archive() as lab:
