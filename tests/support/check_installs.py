@@ -52,7 +52,8 @@ def check(python: str, what: str, scratch: Path) -> str:
 
     run(python, "-m", "venv", "venv")
     binaries = scratch / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    run(binaries / "python", "-m", "pip", "install", "-q", f"wshard[web] @ {what}")
+    for wanted in (what, "wshard[web]"):  # the latter adds to what is installed then
+        run(binaries / "python", "-m", "pip", "install", "-q", wanted)
     wshard = binaries / "wshard"
     run(binaries / "python", "-c", RECORD)
     run(binaries / "python", "-c", TYPED)
