@@ -142,8 +142,8 @@ class Catalog:
 
 
 def _copy_version(path: Path, version: int) -> None:
-    from catalog.maintenance.backup import back_up
-
     if access(path) != "mode=rw":
         raise CatalogWriteError(f"cannot use the catalog at {path}: it is read-only here")
+    from catalog.maintenance.backup import back_up
+
     back_up(path, path.with_name(f"{path.name}.version-{version}"))
