@@ -17,7 +17,7 @@ from bridge.index.base import Point
 from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
 from bridge.quality.judge import INTEGRITY
-from bridge.spaces.identity import describe_lanes, describe_picks, identity, maker_of
+from bridge.spaces.identity import describe_lanes, describe_picks, describe_scales, identity, maker_of
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
 from catalog.records import CheckFinding
@@ -171,7 +171,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     catalog = run.archive.catalog
     run.watch.stage("embedding", sum(map(len, pending_by_target)))
     spaces = [Space.from_json(target.row.definition) for target in incomplete]
-    run.report.picked = [*dict.fromkeys(chain(run.report.picked, *map(describe_picks, spaces)))]
+    said = chain.from_iterable([*describe_picks(space), *describe_scales(space)] for space in spaces)
+    run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(incomplete, spaces, strict=True)]
     replaced: set[int] = set()
     for outcome in run.pool.each(

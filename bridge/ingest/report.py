@@ -48,9 +48,9 @@ class IngestReport:
     is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix;
     unread: of them, those of arrays and tables of no known layout, by their paths.
     spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the
-    same under different names. picked: which channels of wider lanes are compared, and why. formats: the numbers of
-    locations and of episodes that were read in each format, or by each layout. anomalies: odd numbers in the episodes
-    that were read, by location and kind.
+    same under different names. picked: which channels of wider lanes are compared, and why, and in which scale.
+    formats: the numbers of locations and of episodes that were read in each format, or by each layout. anomalies: odd
+    numbers in the episodes that were read, by location and kind.
     """
 
     new: int = 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -58,6 +60,16 @@ def describe_picks(space: Space) -> list[str]:
         f"those of {plural(lane.channels, 'channel')}: {_WHY[pick.named]}"
         for lane in space.lanes
         for pick in lane.picks
+    ]
+
+
+def describe_scales(space: Space) -> list[str]:
+    """Return a line for each unit and source in which some episodes give a lane."""
+    edges = [*accumulate((lane.channels for lane in space.lanes), initial=0)]
+    owners = [space.lanes[bisect(edges, one.channels[0]) - 1] for one in space.units or ()]
+    return [
+        f"{lane.name}: {str(one).replace('of them', f'of {lane.channels} channels')}; compared in the scale of most"
+        for lane, one in zip(owners, space.units or (), strict=True)
     ]
 
 

@@ -90,7 +90,10 @@ def test_a_named_robot_has_its_own_scale_where_sizes_vary_freely(tmp_path):
         return episode(0, number, 40, id=str(number), observations={"state": channel}, metadata=metadata)
 
     plain = [of(number).observations["state"].data for number in range(0, 60, 2)]
-    ingest(tmp_path / "archive", *save(tmp_path / "data", *map(of, range(59))))
+    report = ingest(tmp_path / "archive", *save(tmp_path / "data", *map(of, range(59))))
+    (line,) = report.picked
+    assert line.startswith("signal/state: 3 of 3 channels from two sources: x ")
+    assert line.endswith(" (meta.robot.name b); compared in the scale of most")
     (space,) = spaces_of(tmp_path / "archive")
     assert "(meta.robot.name b)" in describe_lanes(space)
     np.testing.assert_allclose(space.statistics.std, np.concatenate(plain).std(axis=0), rtol=0.02)
