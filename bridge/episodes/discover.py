@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bridge.episodes.read import Failure, FoundEpisode, attempt
+from bridge.episodes.found import FoundEpisodes
+from bridge.episodes.locations import Listings
+from bridge.episodes.read import Failure, attempt
 from wshard.core.chunks.files import SUFFIX, locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
 from wshard.core.files.regular import open_file
@@ -21,7 +23,6 @@ from wshard.errors import (
     EntryNotFoundError,
     FormatError,
     IngestError,
-    MissingFileError,
     SourceNotFoundError,
 )
 from wshard.formats.base import OWN_DATA, load_matchers, select_matchers
@@ -29,11 +30,11 @@ from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays, detect_format, known_format
 from wshard.formats.layouts.guessing.table import guess_table, is_table
 from wshard.formats.layouts.layout import SUFFIXES, may_have_layout
-from wshard.formats.open import list_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from bridge.episodes.locations import UnchangedSince
     from wshard.formats.base import Matchers
 
     Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
@@ -44,27 +45,29 @@ class Discovery:
     """Result of a search for episodes: all episodes in order, the places searched, and what cannot be read.
 
     folders: those among the arguments; locations: files among them with several episodes. incomplete: episodes that
-    refer to a missing file. skipped: number of other files in the folders, by suffix, most frequent first. unread:
-    files of arrays or tables of no known layout.
+    refer to a missing file. states: of the locations that were listed whole, with their number of episodes; unchanged:
+    of those that need not be listed, how they are read and the ids of their episodes. skipped: number of other files in
+    the folders, by suffix, most frequent first. unread: files of arrays or tables of no known layout.
     """
 
-    episodes: tuple[FoundEpisode, ...]
+    episodes: FoundEpisodes
     folders: tuple[str, ...]
     locations: tuple[str, ...] = ()
     unreadable: tuple[Failure, ...] = ()
     incomplete: tuple[Failure, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    states: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    unchanged: Mapping[str, tuple[str, Sequence[int]]] = field(default_factory=dict)
 
     def count_formats(self) -> dict[str, tuple[int, int]]:
         """Return the numbers of locations and of episodes in each format."""
-        places = Counter(
-            (parse_read_as(one.address.read_as)[0] or OWN_FORMAT, one.address.uri) for one in self.episodes
-        )
         counts: dict[str, tuple[int, int]] = {}
-        for (name, _), count in places.items():
+        unlisted = Counter((how, len(ids)) for how, ids in self.unchanged.values())
+        for (how, size), count in (self.episodes.count_places() + unlisted).items():
+            name = parse_read_as(how)[0] or OWN_FORMAT
             locations, episodes = counts.get(name, (0, 0))
-            counts[name] = locations + 1, episodes + count
+            counts[name] = locations + count, episodes + count * size
         return counts
 
 
@@ -84,14 +87,16 @@ def discover(
     *,
     may_be_gone: bool = False,
     remembered: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {},
+    unchanged_since: UnchangedSince | None = None,
 ) -> Discovery:
     """Find the episodes at the paths; folders are searched recursively, hidden names are skipped.
 
     A manifest stands for the chunks that it lists: these are skipped, also if they are passed themselves. Files and
     folders that a format detects as a location yield all their episodes or, by an address, the one with the key. Any
     other file that is passed itself is included whatever its suffix. An EpisodeAddress may specify how to read its
-    location; for others, remembered(locations) returns what earlier ingests stored. may_be_gone: treat a missing path
-    as an empty folder; otherwise, a folder without episodes is unreadable. Raises SourceNotFoundError for a missing
+    location; for others, remembered(locations) returns what earlier ingests stored. unchanged_since(location, state)
+    returns the ids of its episodes if it need not be listed. may_be_gone: treat a missing path as an empty folder;
+    otherwise, a folder without episodes is unreadable. Raises SourceNotFoundError for a missing
     path, and if no place has episodes; EntryNotFoundError for a key of a file without keys; UnknownSchemeError.
     """
     search = _Search()
@@ -115,7 +120,9 @@ def discover(
             folders.append(located)
         else:
             raise SourceNotFoundError(f"no such file or folder: {path}")
-    episodes = search.list_episodes(remembered)
+    listings = Listings(unchanged_since)
+    episodes = search.list_episodes(remembered, listings)
+    search.unreadable += listings.unreadable
     without = [path for path in without if not _has_some(locate(path), search.locations)]
     empty = [_empty(path) for path in without]
     if empty and len(empty) == len(places):
@@ -124,22 +131,8 @@ def discover(
         Failure.of(error, EpisodeAddress(locate(path))) for error, path in zip(empty, without, strict=True)
     ]
     skipped = dict(search.skipped.most_common())
-    found = tuple(episodes), tuple(folders), tuple(locations), tuple(search.unreadable), tuple(search.incomplete)
-    return Discovery(*found, skipped, tuple(search.unread))
-
-
-def list_location(
-    path: str, format_name: str | None = None, incomplete: list[Failure] | None = None
-) -> list[FoundEpisode] | Failure:
-    """Return the episodes of a location; format_name: as in wshard.formats.open.open_location.
-
-    incomplete: list to which episodes that refer to a missing file are added.
-    """
-    missing: dict[str, MissingFileError] = {}
-    listed = attempt(partial(list_episodes, path, format_name, missing=missing), EpisodeAddress(path))
-    if incomplete is not None:
-        incomplete += [Failure.of(error, EpisodeAddress(path, key)) for key, error in missing.items()]
-    return listed if isinstance(listed, Failure) else [FoundEpisode(*episode) for episode in listed]
+    found = episodes, tuple(folders), tuple(locations), tuple(search.unreadable), tuple(listings.incomplete)
+    return Discovery(*found, skipped, tuple(search.unread), listings.states, listings.unchanged)
 
 
 def expect_episodes(places: Sequence[Place]) -> None:
@@ -187,7 +180,6 @@ class _Search:
     ambiguous: dict[str, AmbiguousFormatError] = field(default_factory=dict)
     unknown: dict[str, bool] = field(default_factory=dict)  # files that only a layout can read; True: given as such
     unreadable: list[Failure] = field(default_factory=list)
-    incomplete: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
     matchers: Matchers = field(default_factory=load_matchers)
@@ -266,7 +258,9 @@ class _Search:
         (self.files if name == OWN_FORMAT else self.locations)[path] = read_as(name, lane_map)
         return name != OWN_FORMAT
 
-    def list_episodes(self, remembered: Callable[[Sequence[str]], Mapping[str, str]]) -> list[FoundEpisode]:
+    def list_episodes(
+        self, remembered: Callable[[Sequence[str]], Mapping[str, str]], listings: Listings
+    ) -> FoundEpisodes:
         """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
         asked = [*self.locations, *self.ambiguous, *self.unknown]
         stored = remembered(asked) if asked else {}
@@ -284,16 +278,8 @@ class _Search:
                 self.locations[path] = ""
             else:
                 self.unreadable.append(Failure.of(error, EpisodeAddress(path)))
-        whole = without_chunks([*self.files])
-        episodes = [FoundEpisode(EpisodeAddress(path, read_as=self.files[path])) for path in whole]
+        files = {path: self.files[path] for path in without_chunks([*self.files])}
         for path, how in self.locations.items():
             plain = not parse_read_as(self.read_as)[0] and not parse_read_as(how)[1]
-            listed = list_location(path, stored.get(path, how) if plain else how, self.incomplete)
-            if isinstance(listed, Failure):
-                self.unreadable.append(listed)
-                continue
-            keys = self.keys.get(path)
-            episodes += [episode for episode in listed if keys is None or episode.address.key in keys]
-            missing = sorted((keys or set()) - {episode.address.key for episode in listed})
-            self.unreadable += [Failure(path, "expected an episode of this key", key=key) for key in missing]
-        return episodes
+            listings.add(path, stored.get(path, how) if plain else how, self.keys.get(path, ()))
+        return FoundEpisodes(files, listings.episodes)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from bridge.support.batches import batches
+from bridge.support.batches import BATCH
 from wshard.core.episode.protocol import Fingerprint
 from wshard.core.files.schemes import local_path
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
@@ -121,7 +122,6 @@ class _Recent(threading.local):
 
 _RECENT: Final = _Recent()
 _MAX_RECENT: Final = 4
-_MAX_KEYS: Final = 1000  # for more keys, all episodes of the locations are queried
 
 
 def open_at(address: EpisodeAddress) -> EpisodeReader:
@@ -177,13 +177,9 @@ def fingerprint_of(address: EpisodeAddress) -> Fingerprint:
 def known_episodes(
     catalog: Catalog, addresses: Iterable[EpisodeAddress]
 ) -> Iterator[tuple[EpisodeAddress, Known | None]]:
-    """Yield each address with the catalog's entry for it; queries a batch of locations at a time."""
-    by_uri: dict[str, list[EpisodeAddress]] = {}
-    for address in addresses:
-        by_uri.setdefault(address.uri, []).append(address)
-    for uris in batches([*by_uri]):
-        keys = {address.key for uri in uris for address in by_uri[uri]}
-        known = catalog.episodes.known(uris, keys if len(keys) <= _MAX_KEYS else None)
-        for uri in uris:
-            by_key = {entry.key: entry for entry in known.get(uri, ())}
-            yield from ((address, by_key.get(address.key)) for address in by_uri[uri])
+    """Yield each address, in order, with the catalog's entry for it; queries a batch at a time."""
+    remaining = iter(addresses)
+    while batch := list(islice(remaining, BATCH)):
+        known = catalog.episodes.known([*{address.uri for address in batch}], {address.key for address in batch})
+        entries = {(uri, entry.key): entry for uri, found in known.items() for entry in found}
+        yield from ((address, entries.get((address.uri, address.key))) for address in batch)

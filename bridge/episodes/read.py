@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.episodes.anomalies import Anomalies
+    from bridge.episodes.found import FoundEpisode
     from embedders.lanes import LaneSpec
     from embedders.space import Space
     from wshard.core.episode.meta_reader import Declaration
-    from wshard.core.episode.protocol import EpisodeReader, Fingerprint, StoredLane
+    from wshard.core.episode.protocol import EpisodeReader, StoredLane
 
 _Lane: TypeAlias = "tuple[str, str, tuple[int, ...], int, float | None, StoredLane]"
 """The fields of a LaneRecord before its spread."""
@@ -70,13 +71,6 @@ class Failure:
         is_expected = isinstance(error, WShardError | OSError)  # others may not be picklable
         cause = error.with_traceback(None) if is_expected else None  # frames would keep arrays alive
         return Failure(address.uri, text, catalogued, cause, address.key)
-
-
-class FoundEpisode(NamedTuple):
-    """An episode that was found: its address and, in a location of several, its fingerprint."""
-
-    address: EpisodeAddress
-    fingerprint: Fingerprint | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.episodes.open import OpenLocations, known_episodes
+from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure
 from bridge.episodes.sample import read_sample
 from bridge.index.base import Point
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from catalog.vectors.records import EmbeddingRow, SpaceRow
     from embedders.lanes import LaneSpec
-    from wshard.core.episode.protocol import EpisodeAddress
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,27 +55,27 @@ class _Target:
     left_out: list[int] = field(default_factory=list)  # ids of episodes that could not be embedded
 
 
-def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress]) -> None:
-    """Compute the missing embeddings for these choices; addresses: those of the episodes passed to the run.
+def fill(run: Run, choices: Sequence[Choice], ids: Sequence[int]) -> None:
+    """Compute the missing embeddings for these choices; ids: those of the episodes passed to the run.
 
     Choices with the same lanes are embedded together: each episode is opened once for all of them.
     """
     catalog = run.archive.catalog
-    episode_ids = tuple(found.id for _, found in known_episodes(catalog, addresses) if found is not None)
     plans_by_lanes: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
         groups, unfit = families(catalog, choice)
         reasons |= {layout: (error, choice.lanes.names is None) for layout, error in unfit.items()}
         for family in groups:
-            requested = None if choice.windows.whole else _request(catalog, choice, family, episode_ids)
+            requested = None if choice.windows.whole else _request(catalog, choice, family, ids)
             plans_by_lanes.setdefault(family.lanes, []).append(_Plan(choice, family, requested))
     for plans in plans_by_lanes.values():  # skipped then: lanes without any finite numbers
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
     if reasons:
         affected = [
             (row.address, *reasons[row.layout_id])
-            for row in catalog.episodes.rows(episode_ids).values()
+            for batch in batches(ids)
+            for row in catalog.episodes.rows(batch).values()
             if row.layout_id in reasons
         ]
         run.report.add_failures(
@@ -87,13 +86,13 @@ def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress
         )
 
 
-def _request(catalog: Catalog, choice: Choice, family: Family, ids: tuple[int, ...]) -> tuple[int, ...]:
+def _request(catalog: Catalog, choice: Choice, family: Family, ids: Sequence[int]) -> tuple[int, ...]:
     """Return the episodes that get windows: those passed to the run, and for lanes that they share all that have such.
 
     Otherwise an episode would be compared with those that were ingested before it by whole episodes alone.
     """
     if not family.group.shared:
-        return ids
+        return tuple(ids)
     made = identity(choice.embedder)
     alike = [
         row.id

@@ -215,9 +215,11 @@ class TrajectoryIngestor:
             raise IngestError(f"prune: expected True, False or 'cautiously', found {shown(prune)}")
         encoder = load_text_encoder(text_encoder)  # errors are raised before anything is written
         plans = None if windows is None else as_plans(windows)  # likewise
-        remembered = self._archive.catalog.episodes.read_as
+        known = self._archive.catalog.episodes
         inputs = read_inputs(self._archive, paths, columns, layout=layout, into=into)
-        discovery = discover(inputs.paths, may_be_gone=bool(prune), remembered=remembered)
+        discovery = discover(
+            inputs.paths, may_be_gone=bool(prune), remembered=known.read_as, unchanged_since=known.unchanged_since
+        )
         report = IngestReport()
         report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
         report.skipped, report.unread = discovery.skipped, discovery.unread
@@ -225,10 +227,9 @@ class TrajectoryIngestor:
         with workers(workers_count) as pool:
             run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
             self._begin(discovery.folders)
-            addresses = register(run, discovery.episodes, self._lanes, self._limits)
-            places = (*discovery.folders, *discovery.locations)
-            count_missing(run, places, (one.address for one in discovery.episodes), prune=prune)
-            fill(run, [self._chosen(plan) for plan in plans or self._default_plans()], addresses)
+            register(run, discovery, self._lanes, self._limits)
+            count_missing(run, (*discovery.folders, *discovery.locations), prune=prune)
+            fill(run, [self._chosen(plan) for plan in plans or self._default_plans()], run.present)
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.index_sync.finish()

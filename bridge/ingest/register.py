@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from array import array
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
-from bridge.episodes.discover import list_location
 from bridge.episodes.files import find_empty_folder, find_whole_files
+from bridge.episodes.found import ChosenEpisodes, FoundEpisode
+from bridge.episodes.locations import list_location
 from bridge.episodes.open import OpenLocations, known_episodes
-from bridge.episodes.read import Failure, FoundEpisode, read_episodes
+from bridge.episodes.read import Failure, read_episodes
 from bridge.ingest.moves import find_displaced, match_moved
 from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
@@ -21,8 +24,9 @@ from wshard.core.quality.measure_vector import VERSION
 from wshard.errors import WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from bridge.episodes.discover import Discovery
     from bridge.episodes.read import Reading
     from bridge.ingest.report import Run
     from bridge.spaces.lanes import LaneChoice
@@ -35,31 +39,31 @@ if TYPE_CHECKING:
 _MAX_LISTED: Final = 3  # files in one message
 
 
-def register(
-    run: Run, episodes: Sequence[FoundEpisode], lanes: LaneChoice, limits: Thresholds | None
-) -> list[EpisodeAddress]:
-    """Update the catalog with the episodes; limits: those of the quality checks, None to skip them.
+def register(run: Run, discovery: Discovery, lanes: LaneChoice, limits: Thresholds | None) -> None:
+    """Update the catalog with what was found; limits: those of the quality checks, None to skip them.
 
-    lanes: those that must exist, if they are named. Returns the addresses, also of files that were first taken for
-    chunks of a manifest that turned out to be invalid.
+    lanes: those that must exist, if they are named. Also reads files that were first taken for chunks of a manifest
+    that turned out to be invalid.
     """
-    addresses, remaining = [episode.address for episode in episodes], [*episodes]
-    unchanged: list[EpisodeAddress] = []
     checker = None if limits is None else Checker(run.archive.catalog, limits)
+    unchanged = array("q", chain(*(ids for _, ids in discovery.unchanged.values())))
+    remaining: Sequence[FoundEpisode] = discovery.episodes
+    seen: set[str] = set()
     while remaining:
-        changed = find_new_or_changed(run.archive.catalog, remaining)
-        run.report.unchanged += len(remaining) - len(changed)
-        read_addresses = {episode.address for episode in changed}
-        unchanged += [episode.address for episode in remaining if episode.address not in read_addresses]
+        changed = find_new_or_changed(run.archive.catalog, remaining, unchanged)
         chunk_paths = reread(run, changed, lanes, checker) if changed else []
-        paths = sorted({*chunk_paths} - {address.uri for address in addresses}) if chunk_paths else []
-        remaining = [FoundEpisode(EpisodeAddress(path)) for path in paths]
-        addresses += [episode.address for episode in remaining]
+        seen |= {episode.address.uri for episode in remaining} if chunk_paths else set()
+        remaining = [FoundEpisode(EpisodeAddress(path)) for path in sorted({*chunk_paths} - seen)]
+    run.report.unchanged += len(unchanged)
+    run.present.extend(unchanged)
     if checker is not None:
         _check_unchecked(run, unchanged, checker)
         checker.finish()
         run.report.flagged = len(checker.flagged)
-    return addresses
+    failed = {failure.path for failure in run.report.failed}
+    for path, (state, count) in discovery.states.items():
+        if path not in failed:
+            run.archive.catalog.episodes.save_scan(path, state, count=count)
 
 
 def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, checker: Checker | None = None) -> list[str]:
@@ -85,6 +89,7 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
         superseded = [id_ for registered in registrations for id_ in registered.superseded]
         report.removed += len(superseded)
         run.index_sync.delete(superseded)
+        run.present.extend(registered.id for registered in registrations)
         run.newly_cataloged.extend(
             registered.id for registered in registrations if registered.outcome in {"new", "changed"}
         )
@@ -111,31 +116,26 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     checker.take(subjects)
 
 
-def count_missing(
-    run: Run, places: Sequence[str], found: Iterable[EpisodeAddress], *, prune: bool | Literal["cautiously"]
-) -> None:
-    """Count the missing episodes in these folders and locations, or remove them.
+def count_missing(run: Run, places: Sequence[str], *, prune: bool | Literal["cautiously"]) -> None:
+    """Count the missing episodes in these folders and locations, or remove them; those of the run are present.
 
-    cautiously: do not remove any if most are missing, or if one of their folders is empty (an unmounted disk).
-    found: existing episodes. Episodes displaced in this run are kept, since a later run may find their data. Reports
-    locations that were not found as such any more because they are damaged.
+    cautiously: do not remove any if most are missing, or if one of their folders is empty (an unmounted disk). Episodes
+    displaced in this run are kept, since a later run may find their data. Reports locations that were not found as such
+    any more because they are damaged.
     """
-    catalog, existing = run.archive.catalog, set(found)
     unlisted: dict[str, str] = {}
     missing = {one.id for one in run.report.replaced if prune}
+    catalog, ignored = run.archive.catalog, {*run.present, *missing}
     for folder in places:
-        count = 0
         absent: dict[int, str] = {}
         with OpenLocations() as locations:
-            for id_, address in catalog.episodes.places(folder):
-                count += 1
-                if address in existing or id_ in missing:
-                    continue
+            for id_, address in catalog.episodes.places(folder, ignoring=ignored):
                 if not locations.exists(address):
                     absent[id_] = address.uri
                 elif address.read_as:
                     unlisted[address.uri] = address.read_as
         empty = find_empty_folder(absent.values()) if prune == "cautiously" else ""
+        count = sum(1 for _ in catalog.episodes.places(folder)) if prune == "cautiously" and absent else 0
         if prune == "cautiously" and (empty or 2 * len(absent) > count):
             text = f"{len(absent)} of {count} episodes that are catalogued here are gone"
             text += f", and {empty} is empty" if empty else ""
@@ -146,29 +146,32 @@ def count_missing(
             run.index_sync.delete([*absent])
             continue
         missing.update(absent)
+        ignored.update(absent)
     run.report.missing = len(missing)
     reported = {failure.path for failure in run.report.failed}
     listed = [list_location(path, how) for path, how in unlisted.items() if path not in reported]
     run.report.add_failures([one for one in listed if isinstance(one, Failure)])
 
 
-def find_new_or_changed(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[FoundEpisode]:
-    """Return the episodes that are new or changed, by size and modification time.
+def find_new_or_changed(
+    catalog: Catalog, episodes: Sequence[FoundEpisode], unchanged: array[int] | None = None
+) -> Sequence[FoundEpisode]:
+    """Return the episodes that are new or changed, by size and modification time; unchanged: takes the others' ids.
 
     For a chunked episode, those of every chunk count. New paths come first, so that moved episodes are recognised
     before their old paths are reused.
     """
-    new: list[FoundEpisode] = []
-    changed: list[FoundEpisode] = []
-    fingerprints = dict(episodes)
+    new, changed, others = array("q"), array("q"), array("q") if unchanged is None else unchanged
     with OpenLocations() as locations:
-        for address, known in known_episodes(catalog, fingerprints):
-            found = FoundEpisode(address, fingerprints[address])
+        entries = known_episodes(catalog, (episode.address for episode in episodes))
+        for position, (found, (_, known)) in enumerate(zip(episodes, entries, strict=True)):
             if known is None:
-                new.append(found)
-            elif not _is_unchanged(found, known, locations):
-                changed.append(found)
-    return new + changed
+                new.append(position)
+            elif _is_unchanged(found, known, locations):
+                others.append(known.id)
+            else:
+                changed.append(position)
+    return ChosenEpisodes(episodes, new + changed)
 
 
 def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -> bool:
@@ -207,10 +210,9 @@ def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
             run.archive.catalog.checks.flag([ids[failure.address]], CheckFinding(INTEGRITY, failure.error))
 
 
-def _check_unchecked(run: Run, addresses: Sequence[EpisodeAddress], checker: Checker) -> None:
+def _check_unchecked(run: Run, ids: Sequence[int], checker: Checker) -> None:
     """Check catalogued episodes that were never checked, as an earlier ingest was killed or of an older version."""
     catalog = run.archive.catalog
-    ids = [known.id for _, known in known_episodes(catalog, addresses) if known is not None]
     unchecked = [
         row.address
         for batch in batches(ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -93,9 +94,9 @@ class IngestReport:
 class Run:
     """One run over an archive.
 
-    newly_cataloged: ids of the new and changed episodes; embedded, of those that got vectors; bridged, of those of
-    them with gaps. by_lanes: ids of those that got vectors, by the lanes in words. anomalies: what is odd in those that
-    were read.
+    present: ids of the episodes that were found and are in the catalog; newly_cataloged: of the new and changed ones;
+    embedded, of those that got vectors; bridged, of those of them with gaps. by_lanes: ids of those that got vectors,
+    by the lanes in words. anomalies: what is odd in those that were read.
     """
 
     archive: Archive
@@ -103,7 +104,8 @@ class Run:
     watch: Progress
     report: IngestReport
     index_sync: IndexSync
-    newly_cataloged: list[int] = field(default_factory=list)
+    present: array[int] = field(default_factory=lambda: array("q"))
+    newly_cataloged: array[int] = field(default_factory=lambda: array("q"))
     embedded: set[int] = field(default_factory=set)
     bridged: set[int] = field(default_factory=set)
     by_lanes: dict[str, set[int]] = field(default_factory=dict)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import posixpath
 import re
 import time
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.discover import list_location
+from bridge.episodes.found import FoundEpisode
+from bridge.episodes.locations import list_location
 from bridge.episodes.open import OpenLocations, exists
-from bridge.episodes.read import Failure, FoundEpisode, describe_error
+from bridge.episodes.read import Failure, describe_error
 from bridge.maintenance.findings import Finding
 from bridge.support.interrupts import raise_interrupt
 from catalog.location import DATABASE
@@ -148,8 +150,9 @@ def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterat
             others.append(path)
     for path in others:
         matcher = matched(path, matchers)
-        episodes = [] if matcher is None else list_location(path, matcher.name)
-        yield from [] if isinstance(episodes, Failure) else episodes
+        episodes = None if matcher is None else list_location(path, matcher.name)
+        if episodes is not None and not isinstance(episodes, Failure):
+            yield from starmap(FoundEpisode, episodes)
 
 
 def _digest_of(found: FoundEpisode, sizes: Collection[int], locations: OpenLocations) -> str:

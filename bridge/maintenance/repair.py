@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bridge.episodes.found import FoundEpisode
 from bridge.episodes.open import exists
-from bridge.episodes.read import FoundEpisode
 from bridge.ingest.fill import fill
 from bridge.ingest.register import reread
 from bridge.maintenance import indexes
@@ -107,8 +107,7 @@ def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
     catalog, space = run.archive.catalog, Space.from_json(row.definition)
     choice = Choice(embedder_of(space), choice_of(catalog, space), space.windows)
-    affected = catalog.episodes.rows(windowed.get(row.family, []))
-    fill(run, [choice], [episode.address for episode in affected.values()])
+    fill(run, [choice], windowed.get(row.family, []))
 
 
 def _index(run: Run) -> str:

@@ -72,10 +72,21 @@ def _names_after(number: int) -> Select[Any]:
     return names.order_by(episode.c.id).limit(_CHUNK)
 
 
+def _add_scans(connection: Connection) -> None:
+    # The text of the table as of this version, not of the schema, which may change later.
+    is_server = connection.dialect.name == "postgresql"
+    number, text = ("BIGINT", 'TEXT COLLATE "C"') if is_server else ("INTEGER", "TEXT")
+    connection.exec_driver_sql(
+        f"CREATE TABLE scan (root_id {number} NOT NULL, path {text} NOT NULL, state {text} NOT NULL, "
+        "PRIMARY KEY (root_id, path), FOREIGN KEY(root_id) REFERENCES root (id))"
+    )
+
+
 STEPS: tuple[Migration, ...] = (
     Migration(1, "tables of 0.1.0", _make_tables),
     Migration(2, "natural order of episode ids", _add_sort_key),
     Migration(3, "names of channels in layouts", lambda _: None),
+    Migration(4, "unchanged locations", _add_scans),
 )
 
 

@@ -118,6 +118,15 @@ asset = Table(
 )
 Index("asset_role", asset.c.role, asset.c.episode_row)
 
+# How a location looked whose episodes are all catalogued as they are: an ingest need not list them again.
+scan = Table(
+    "scan",
+    metadata,
+    Column("root_id", BIG, ForeignKey("root.id"), primary_key=True, autoincrement=False),
+    Column("path", TEXT, primary_key=True),
+    Column("state", TEXT, nullable=False),
+)
+
 tag = Table(
     "tag",
     metadata,

@@ -10,7 +10,7 @@ from catalog.database import roots as places
 from catalog.database.engine import absolute_path, one_of
 from catalog.database.schema import episode, root
 from catalog.episode_record import check_path
-from catalog.episodes import assets, reconcile, register
+from catalog.episodes import assets, reconcile, register, scans
 from catalog.query import pages
 from catalog.query.iterate import walk_places
 from catalog.query.short_names import is_of_set, short_names, split_name
@@ -22,7 +22,8 @@ from wshard.core.episode.protocol import read_as
 from wshard.errors import EntryNotFoundError, FilterError, QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from array import array
+    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
     from catalog.episode_record import EpisodeRecord
     from catalog.records import (
@@ -108,14 +109,32 @@ class Episodes:
         with self._session.read() as connection:
             return reconcile.load_read_as(connection, paths)
 
+    def save_scan(self, path: str, state: str, *, count: int) -> None:
+        """Remember a state of the location at this absolute path, if it has `count` catalogued episodes.
+
+        Registering an episode of it forgets the state.
+        """
+        with self._session.write() as connection:
+            scans.save(connection, path, state, count=count, roots=places.load_roots(connection))
+
+    def unchanged_since(self, path: str, state: str) -> array[int] | None:
+        """Return the ids of the episodes of a location that had this state, None if it or they differ from then."""
+        with self._session.read() as connection:
+            return scans.load_unchanged(connection, path, state, roots=places.load_roots(connection))
+
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
         """Return the episodes with one of these digests, by id."""
         with self._session.read() as connection:
             return pages.load_rows(connection, one_of(connection, episode.c.digest, digests))
 
-    def places(self, prefix: str | None = None) -> Iterator[tuple[int, EpisodeAddress]]:
-        """Yield (id, address) of every episode, or of those in the file or folder at the absolute path prefix."""
-        return walk_places(self._session.read, prefix)
+    def places(
+        self, prefix: str | None = None, *, ignoring: Container[int] = frozenset()
+    ) -> Iterator[tuple[int, EpisodeAddress]]:
+        """Yield (id, address) of every episode, or of those in the file or folder at the absolute path prefix.
+
+        ignoring: ids of episodes to omit.
+        """
+        return walk_places(self._session.read, prefix, ignoring)
 
     def get(self, ref: int | str) -> EpisodeRow:
         """Return the episode of that id or uid; EntryNotFoundError when there is none."""

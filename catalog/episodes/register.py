@@ -12,6 +12,7 @@ from catalog.database.bulk_rows import insert_rows, update_rows
 from catalog.database.engine import one_of
 from catalog.database.roots import Roots, add_roots, load_roots
 from catalog.database.schema import asset, checked, document, episode, finding, lane, layout, score, tag
+from catalog.episodes import scans
 from catalog.episodes.assets import transfer_annotations, write_assets
 from catalog.episodes.reconcile import Step, load_stored_episodes, plan, split_by_place
 from catalog.records import Outcome, Registered
@@ -53,6 +54,7 @@ def _write(
         moved_paths = [(*roots.stored_path(path), occupant.id) for path, occupant in set_aside.items()]
         update_rows(connection, episode, ("root_id", "path", "id"), moved_paths)
         _apply(connection, steps, roots=roots)
+        scans.forget(connection, {record.path for record in batch if record.key}, roots=roots)
         superseded |= _supersede(connection, steps, roots=roots)
         all_steps += steps
     return all_steps, superseded

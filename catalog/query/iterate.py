@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
@@ -45,13 +45,14 @@ def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tupl
         last = rows[-1][0]
 
 
-def walk_places(read: Read, prefix: str | None) -> Iterator[tuple[int, EpisodeAddress]]:
+def walk_places(read: Read, prefix: str | None, ignoring: Container[int]) -> Iterator[tuple[int, EpisodeAddress]]:
     """Yield (episode id, address) of the episodes at or below the prefix, root by root; None: of all."""
     with read() as connection:
         roots = load_roots(connection)
     for folder, root_id, inside in _below(roots, prefix):
         for number, path, key, reading_options in _walk_root(read, root_id, inside=inside):
-            yield number, EpisodeAddress(join(folder, path), key, reading_options)
+            if number not in ignoring:
+                yield number, EpisodeAddress(join(folder, path), key, reading_options)
 
 
 def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:

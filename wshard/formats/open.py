@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from wshard.core.chunks.reader import open_episode_file
 from wshard.core.episode.protocol import EpisodeAddress, Fingerprint, parse_read_as, read_as
@@ -16,6 +17,8 @@ from wshard.formats.detect import detect_format, known_format
 from wshard.formats.lane_map import MappedSource
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from wshard.core.episode.protocol import EpisodeReader
     from wshard.core.files.schemes import Location
     from wshard.formats.source_base import SourceBase
@@ -70,12 +73,49 @@ def open_location(uri: str | os.PathLike[str] | Place, format_name: str | None =
     return MappedSource(source, lane_map) if lane_map else source
 
 
+class EpisodeList(Sequence[tuple[EpisodeAddress, Fingerprint]]):
+    """The episodes of one location: their addresses with fingerprints, of which only the keys take memory."""
+
+    __slots__ = ("_fingerprints", "_keys", "_read_as", "_uri")
+
+    def __init__(self, uri: str, read_as: str) -> None:
+        self._uri, self._read_as = uri, read_as
+        self._keys: list[str] = []
+        self._fingerprints: list[Fingerprint] = []  # mostly few different ones, again and again
+
+    def add(self, key: str, fingerprint: Fingerprint) -> None:
+        """Add an episode."""
+        last = self._fingerprints[-1] if self._fingerprints else None
+        self._keys.append(key)
+        self._fingerprints.append(last if last is not None and last == fingerprint else fingerprint)
+
+    def of_keys(self, keys: Collection[str]) -> EpisodeList:
+        """Return those of these keys."""
+        chosen = EpisodeList(self._uri, self._read_as)
+        for key, fingerprint in zip(self._keys, self._fingerprints, strict=True):
+            if key in keys:
+                chosen.add(key, fingerprint)
+        return chosen
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, index: int, /) -> tuple[EpisodeAddress, Fingerprint]: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[tuple[EpisodeAddress, Fingerprint]]: ...
+    def __getitem__(self, index: int | slice, /) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        return EpisodeAddress(self._uri, self._keys[index], self._read_as), self._fingerprints[index]
+
+
 def list_episodes(
     uri: str | os.PathLike[str] | Place,
     format_name: str | None = None,
     *,
     missing: dict[str, MissingFileError] | None = None,
-) -> list[tuple[EpisodeAddress, Fingerprint]]:
+) -> EpisodeList:
     """Return the address of every episode of a location, with a fingerprint that changes when it may have changed.
 
     Reads no data. Episodes whose files are not there are omitted. missing: takes the errors of those of them whose
@@ -86,7 +126,7 @@ def list_episodes(
         >>> [address.key for address, _ in list_episodes("episodes/circle-02.wshard")]
         ['']
     """
-    found = []
+    found = EpisodeList(str(uri), format_name or "")
     errors: list[FormatError] = []
     with open_location(uri, format_name) as source:
         for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
@@ -99,7 +139,7 @@ def list_episodes(
             except FormatError as error:
                 errors.append(error)
                 fingerprint = Fingerprint(0, 0)
-            found.append((EpisodeAddress(str(uri), key, format_name or ""), fingerprint))
+            found.add(key, fingerprint)
     if errors and len(errors) == len(found) and len({*map(str, errors)}) == 1:
         raise errors[0]
     return found

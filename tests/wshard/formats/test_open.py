@@ -113,7 +113,7 @@ def test_episodes_of_this_project_are_locations_of_one_episode(tmp_path):
     writer = ChunkedEpisodeWriter(tmp_path, "long", 7)
     chunks = writer.write_episode_chunked(make_episode())
     manifest = writer.finalize_manifest()
-    assert list_episodes(tmp_path / "a.wshard") == [
+    assert [*list_episodes(tmp_path / "a.wshard")] == [
         (EpisodeAddress(str(tmp_path / "a.wshard")), Fingerprint.of(tmp_path / "a.wshard"))
     ]
     ((address, fingerprint),) = list_episodes(str(manifest))

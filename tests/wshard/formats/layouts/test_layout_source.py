@@ -237,9 +237,9 @@ def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
 def test_a_changed_description_changes_the_fingerprint(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **_rows(6, 0))
     how = _described(tmp_path, 'container = "npz"\n')
-    before = list_episodes(tmp_path / "a.npz", how)
+    before = [*list_episodes(tmp_path / "a.npz", how)]
     (tmp_path / "own.toml").write_text((tmp_path / "own.toml").read_text() + "# another\n")
-    assert list_episodes(tmp_path / "a.npz", how) != before
+    assert [*list_episodes(tmp_path / "a.npz", how)] != before
 
 
 WRONG = {

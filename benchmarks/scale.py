@@ -1,0 +1,105 @@
+"""How an archive grows: python benchmarks/scale.py [--episodes 2000 200000] [--folder DIR].
+
+Makes a LeRobot v3 location of each size (20 timesteps an episode, 1,000 episodes a file) and measures, each in a
+process of its own: the first ingest, a rescan with nothing to do, and a process that searches. Peak memory and
+processor time; the ratio of the largest to the smallest size is what counts. --folder keeps the sets for the next run.
+About 20 minutes with 200,000 episodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from lerobot_set import make_set
+from machine import facts
+
+from wshard.formats.base import open_sink
+from wshard.types import Channel, Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+STEPS = 20
+COMMAND = "from bridge.cli.entry import main; main()"
+SEARCH = """
+import itertools, os, statistics, sys, time
+import wshard
+lab = wshard.open_archive(sys.argv[1])
+refs = list(itertools.islice(lab, 0, 2000, 100))
+def median(search):
+    times = []
+    for ref in refs:
+        started = time.process_time()
+        search(ref)
+        times.append(time.process_time() - started)
+    return 1000 * statistics.median(times)
+lab.search(refs[0])
+resident = int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+print(f"{resident:.0f} {median(lab.search):.1f} {median(lambda one: lab.search(one, where='reward:-1..')):.1f}"
+      f" {median(lambda one: lab.moments({'state': one.load().observations['state'].data[2:14]})):.1f}")
+"""
+
+
+def make_source(folder: Path) -> Path:
+    """Write a LeRobot location of two episodes, of which the large ones are made."""
+    rng = np.random.default_rng(0)
+    with open_sink(folder / "source", "lerobot") as sink:
+        for number in range(2):
+            episode = Episode(
+                f"episode-{number}",
+                "arm",
+                200,
+                observations={"state": Channel.of("state", rng.normal(size=(200, 7)).astype(np.float32))},
+                actions={"ctrl": Channel.of("ctrl", rng.normal(size=(200, 7)).astype(np.float32))},
+                rewards=np.zeros(200, np.float32),
+            )
+            sink.write(episode)
+    return folder / "source"
+
+
+def run(arguments: Sequence[str]) -> tuple[float, float, str]:
+    """Return the processor time in seconds and the peak memory in MB of a Python process, and its output."""
+    with tempfile.TemporaryFile() as out:
+        started = subprocess.Popen([sys.executable, *arguments], stdout=out)
+        _, status, usage = os.wait4(started.pid, 0)
+        if status:
+            sys.exit(f"{arguments}: ended with {status}")
+        out.seek(0)
+        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, out.read().decode()
+
+
+def main() -> None:
+    """Measure every size."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, nargs="+", default=[2000, 200_000])
+    parser.add_argument("--folder", type=Path, default=None)
+    given = parser.parse_args()
+    print(facts())
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = given.folder or Path(scratch)
+        for count in given.episodes:
+            place = folder / f"lerobot-{count}"
+            if not (place / "meta/info.json").exists():
+                make_set(make_source(Path(scratch)), place, count, STEPS)
+            lab = Path(scratch) / f"lab-{count}"
+            for name in ("ingest", "rescan"):
+                seconds, peak, _ = run(["-c", COMMAND, "ingest", str(place), "--archive", str(lab)])
+                each = f"{seconds:8.1f} CPU s {1e6 * seconds / count:8.0f} us an episode"
+                print(f"{count:>8,} episodes  {name:<7} {each} {peak:8.0f} MB", flush=True)
+            _, _, text = run(["-c", SEARCH, str(lab)])
+            resident, *times = text.split()
+            print(
+                f"{count:>8,} episodes  search  {resident} MB; default, filtered, moments ms: {', '.join(times)}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The episodes that a search of files and folders found, in columns: an object each would not fit into memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+
+from wshard.core.episode.protocol import EpisodeAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from wshard.core.episode.protocol import Fingerprint
+    from wshard.formats.open import EpisodeList
+
+
+class FoundEpisode(NamedTuple):
+    """An episode that was found: its address and, in a location of several, its fingerprint."""
+
+    address: EpisodeAddress
+    fingerprint: Fingerprint | None = None
+
+
+class FoundEpisodes(Sequence[FoundEpisode]):
+    """Episodes in order: files of one episode, with how to read them, then the episodes of locations of several.
+
+    Each is made when it is taken: len(found), found[3], found[256:512], iteration.
+    """
+
+    def __init__(self, files: Mapping[str, str], locations: Sequence[EpisodeList] = ()) -> None:
+        self._files, self._how = [*files], [*files.values()]
+        self._locations = locations
+        self._stops = [*accumulate((len(one) for one in locations), initial=len(files))]
+
+    def __len__(self) -> int:
+        return self._stops[-1]
+
+    @overload
+    def __getitem__(self, index: int, /) -> FoundEpisode: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[FoundEpisode]: ...
+    def __getitem__(self, index: int | slice, /) -> Any:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        number = range(len(self))[index]
+        part = bisect_right(self._stops, number)
+        if part == 0:
+            return FoundEpisode(EpisodeAddress(self._files[number], read_as=self._how[number]))
+        return FoundEpisode(*self._locations[part - 1][number - self._stops[part - 1]])
+
+    def count_places(self) -> Counter[tuple[str, int]]:
+        """Return the number of places by how they are read and by how many episodes they have."""
+        sizes = Counter((location[0][0].read_as, len(location)) for location in self._locations if location)
+        return Counter((how, 1) for how in self._how) + sizes
+
+
+class ChosenEpisodes(Sequence[FoundEpisode]):
+    """Some of the episodes that were found, by their positions."""
+
+    def __init__(self, episodes: Sequence[FoundEpisode], positions: ArrayLike) -> None:
+        self._episodes = episodes
+        self._positions: NDArray[np.int64] = np.asarray(positions, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, index: int, /) -> FoundEpisode: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[FoundEpisode]: ...
+    def __getitem__(self, index: int | slice, /) -> Any:
+        chosen = self._positions[index].tolist()
+        return [self._episodes[number] for number in chosen] if isinstance(index, slice) else self._episodes[chosen]
