@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bridge.episodes.found import FoundEpisodes
+from bridge.episodes.found import DiscoveredEpisodes
 from bridge.episodes.locations import Listings
 from bridge.episodes.read import Failure, attempt
 from wshard.core.chunks.files import SUFFIX, locate, without_chunks
@@ -50,7 +50,7 @@ class Discovery:
     the folders, by suffix, most frequent first. unread: files of arrays or tables of no known layout.
     """
 
-    episodes: FoundEpisodes
+    episodes: DiscoveredEpisodes
     folders: tuple[str, ...]
     locations: tuple[str, ...] = ()
     unreadable: tuple[Failure, ...] = ()
@@ -260,7 +260,7 @@ class _Search:
 
     def list_episodes(
         self, remembered: Callable[[Sequence[str]], Mapping[str, str]], listings: Listings
-    ) -> FoundEpisodes:
+    ) -> DiscoveredEpisodes:
         """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
         asked = [*self.locations, *self.ambiguous, *self.unknown]
         stored = remembered(asked) if asked else {}
@@ -282,4 +282,4 @@ class _Search:
         for path, how in self.locations.items():
             plain = not parse_read_as(self.read_as)[0] and not parse_read_as(how)[1]
             listings.add(path, stored.get(path, how) if plain else how, self.keys.get(path, ()))
-        return FoundEpisodes(files, listings.episodes)
+        return DiscoveredEpisodes(files, listings.episodes)

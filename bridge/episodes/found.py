@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from wshard.core.episode.protocol import Fingerprint
-    from wshard.formats.open import EpisodeList
+    from wshard.formats.open import LocationEpisodes
 
 
 class FoundEpisode(NamedTuple):
@@ -28,13 +28,13 @@ class FoundEpisode(NamedTuple):
     fingerprint: Fingerprint | None = None
 
 
-class FoundEpisodes(Sequence[FoundEpisode]):
+class DiscoveredEpisodes(Sequence[FoundEpisode]):
     """Episodes in order: files of one episode, with how to read them, then the episodes of locations of several.
 
     Each is made when it is taken: len(found), found[3], found[256:512], iteration.
     """
 
-    def __init__(self, files: Mapping[str, str], locations: Sequence[EpisodeList] = ()) -> None:
+    def __init__(self, files: Mapping[str, str], locations: Sequence[LocationEpisodes] = ()) -> None:
         self._files, self._how = [*files], [*files.values()]
         self._locations = locations
         self._stops = [*accumulate((len(one) for one in locations), initial=len(files))]

@@ -1,28 +1,35 @@
-"""List the episodes of locations of several, but of those that have not changed."""
+"""List the episodes of locations of several, but for those whose files are unchanged: their episodes are, too."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from bridge.episodes.location_state import location_state
+import xxhash
+
 from bridge.episodes.read import Failure, attempt
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard import __version__
+from wshard.core.episode.protocol import EpisodeAddress, parse_read_as
+from wshard.core.files.schemes import local_path
+from wshard.errors import WShardError
+from wshard.formats.base import source_class
 from wshard.formats.open import list_episodes
+from wshard.formats.table import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from wshard.errors import MissingFileError
-    from wshard.formats.open import EpisodeList
+    from wshard.formats.open import LocationEpisodes
 
     UnchangedSince: TypeAlias = Callable[[str, str], Sequence[int] | None]
 
 
 def list_location(
     path: str, format_name: str | None = None, incomplete: list[Failure] | None = None
-) -> EpisodeList | Failure:
+) -> LocationEpisodes | Failure:
     """Return the episodes of a location; format_name: as in wshard.formats.open.open_location.
 
     incomplete: list to which episodes that refer to a missing file are added.
@@ -42,7 +49,7 @@ class Listings:
     """
 
     unchanged_since: UnchangedSince | None
-    episodes: list[EpisodeList] = field(default_factory=list)
+    episodes: list[LocationEpisodes] = field(default_factory=list)
     states: dict[str, tuple[str, int]] = field(default_factory=dict)
     unchanged: dict[str, tuple[str, Sequence[int]]] = field(default_factory=dict)
     incomplete: list[Failure] = field(default_factory=list)
@@ -68,3 +75,37 @@ class Listings:
         elif state and not incomplete:
             self.states[path] = state, len(listed)
         self.episodes.append(listed)
+
+
+def location_state(uri: str, how: str) -> str | None:
+    """Return a hash of the paths, sizes and modification times of all files of a folder, and of how it is read.
+
+    None for what has to be listed each time: a file, or a folder of which parts may lie elsewhere (a link, a format of
+    another package or whose folders have others in them).
+    """
+    name, _ = parse_read_as(how)
+    path = local_path(uri)
+    try:
+        entry = FORMATS.get(name)
+        if entry is None or not entry.source or not source_class(name).whole or not os.path.isdir(path):  # noqa: PTH112
+            return None
+        digest = xxhash.xxh3_128(f"{__version__}\0{how}".encode())
+        for file in _files_below(path):
+            digest.update(file.encode(errors="surrogateescape"))
+    except (OSError, WShardError):
+        return None  # listing it reports the error
+    return digest.hexdigest()
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """Yield a line for each file, in order; raises OSError, and for a link to a folder."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files_below(entry.path)
+            continue
+        status = entry.stat()
+        if entry.is_dir():
+            raise NotADirectoryError(f"{entry.path}: expected a file, found a link to a folder")
+        yield f"{entry.path}\0{status.st_size}\0{status.st_mtime_ns}\n"

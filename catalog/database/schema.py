@@ -155,8 +155,7 @@ embedding = Table(
     Column("space_id", BIG, ForeignKey("space.id"), nullable=False),
     Column("episode_row", BIG, nullable=False),
     Column("digest", TEXT),
-    Column("count", BIG),
-    Column("checksum", BIG),
+    *(Column(name, BIG) for name in ("count", "checksum")),
     Column("vectors", LargeBinary),
     # One row per episode and space: the digest is there so that looking for pending episodes never touches vectors.
     UniqueConstraint("episode_row", "space_id", "digest"),
@@ -177,9 +176,7 @@ note = Table(
     metadata,
     Column("id", BIG, primary_key=True),
     Column("episode_row", BIG, ForeignKey("episode.id"), nullable=False),
-    Column("text", TEXT, nullable=False),
-    Column("who", TEXT, nullable=False),
-    Column("at", TEXT, nullable=False),
+    *(Column(name, TEXT, nullable=False) for name in ("text", "who", "at")),
     Column("removed_at", TEXT),
 )
 Index("note_episode", note.c.episode_row, note.c.removed_at)
@@ -190,8 +187,7 @@ review = Table(
     Column("id", BIG, primary_key=True),
     Column("episode_row", BIG, ForeignKey("episode.id"), nullable=False),
     Column("state", TEXT),
-    Column("who", TEXT, nullable=False),
-    Column("at", TEXT, nullable=False),
+    *(Column(name, TEXT, nullable=False) for name in ("who", "at")),
     Column("undoes", BIG, ForeignKey("review.id")),
 )
 Index("review_episode", review.c.episode_row, review.c.id)
@@ -232,8 +228,7 @@ lineage = Table(
     "lineage",
     metadata,
     Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
-    Column("relation", TEXT, primary_key=True),
-    Column("source", TEXT, primary_key=True),
+    *(Column(name, TEXT, primary_key=True) for name in ("relation", "source")),
 )
 Index("lineage_source", lineage.c.relation, lineage.c.source, lineage.c.episode_row)
 
@@ -254,10 +249,8 @@ pick = Table(
     Column("snapshot_id", BIG, ForeignKey("snapshot.id"), primary_key=True),
     Column("position", BIG, primary_key=True, autoincrement=False),
     Column("episode_row", BIG, nullable=False),
-    Column("uid", TEXT, nullable=False),
-    Column("digest", TEXT, nullable=False),
-    Column("start", BIG, nullable=False),
-    Column("stop", BIG, nullable=False),
+    *(Column(name, TEXT, nullable=False) for name in ("uid", "digest")),
+    *(Column(name, BIG, nullable=False) for name in ("start", "stop")),
     Column("weight", Double, nullable=False),
 )
 Index("pick_episode", pick.c.episode_row, pick.c.snapshot_id)
@@ -268,8 +261,7 @@ collection = Table(
     Column("name", TEXT, primary_key=True),
     Column("query", TEXT),
     Column("snapshot_id", BIG, ForeignKey("snapshot.id")),
-    Column("who", TEXT, nullable=False),
-    Column("at", TEXT, nullable=False),
+    *(Column(name, TEXT, nullable=False) for name in ("who", "at")),
     CheckConstraint("(query IS NULL) <> (snapshot_id IS NULL)", name="collection_kind"),
 )
 Index("collection_snapshot", collection.c.snapshot_id)
@@ -295,8 +287,7 @@ synced = Table(
     Column("copy_id", BIG, ForeignKey("index_copy.id"), primary_key=True),
     Column("seq", BIG, primary_key=True, autoincrement=False),
     Column("position", BIG, primary_key=True, autoincrement=False),
-    Column("ref", TEXT, nullable=False),
-    Column("about", TEXT, nullable=False),
+    *(Column(name, TEXT, nullable=False) for name in ("ref", "about")),
     Column("document", BIG),
     Column("served", Boolean, nullable=False),
     Column("run", TEXT),

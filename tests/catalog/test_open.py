@@ -325,6 +325,7 @@ print(sorted(os.listdir(folder)))
 OLDER = """
 import os, sys, tempfile
 sys.path[:0] = sys.argv[2:]
+import catalog.maintenance.backup
 from catalog import Catalog
 from catalog.database.migrations import STEPS, Migration, prepare
 from catalog.testing.contract import make_record

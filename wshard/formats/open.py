@@ -73,7 +73,7 @@ def open_location(uri: str | os.PathLike[str] | Place, format_name: str | None =
     return MappedSource(source, lane_map) if lane_map else source
 
 
-class EpisodeList(Sequence[tuple[EpisodeAddress, Fingerprint]]):
+class LocationEpisodes(Sequence[tuple[EpisodeAddress, Fingerprint]]):
     """The episodes of one location: their addresses with fingerprints, of which only the keys take memory."""
 
     __slots__ = ("_fingerprints", "_keys", "_read_as", "_uri")
@@ -89,9 +89,9 @@ class EpisodeList(Sequence[tuple[EpisodeAddress, Fingerprint]]):
         self._keys.append(key)
         self._fingerprints.append(last if last is not None and last == fingerprint else fingerprint)
 
-    def of_keys(self, keys: Collection[str]) -> EpisodeList:
+    def of_keys(self, keys: Collection[str]) -> LocationEpisodes:
         """Return those of these keys."""
-        chosen = EpisodeList(self._uri, self._read_as)
+        chosen = LocationEpisodes(self._uri, self._read_as)
         for key, fingerprint in zip(self._keys, self._fingerprints, strict=True):
             if key in keys:
                 chosen.add(key, fingerprint)
@@ -115,7 +115,7 @@ def list_episodes(
     format_name: str | None = None,
     *,
     missing: dict[str, MissingFileError] | None = None,
-) -> EpisodeList:
+) -> LocationEpisodes:
     """Return the address of every episode of a location, with a fingerprint that changes when it may have changed.
 
     Reads no data. Episodes whose files are not there are omitted. missing: takes the errors of those of them whose
@@ -126,7 +126,7 @@ def list_episodes(
         >>> [address.key for address, _ in list_episodes("episodes/circle-02.wshard")]
         ['']
     """
-    found = EpisodeList(str(uri), format_name or "")
+    found = LocationEpisodes(str(uri), format_name or "")
     errors: list[FormatError] = []
     with open_location(uri, format_name) as source:
         for key in source.keys():  # noqa: SIM118  (a Source is no mapping)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bridge.episodes.location_state import location_state
+from bridge.episodes.locations import location_state
 from wshard import convert_location, open_archive, save_wshard
 from wshard.formats.base import open_sink
 from wshard.testing import make_episode
