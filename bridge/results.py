@@ -37,8 +37,7 @@ class EpisodeRef:
         key: Of an episode in a location of several.
         read_as: How to read the location, as in EpisodeAddress.
         fingerprint: Size and time of the file that was ingested.
-        compared_by: The lanes by which it was compared with the query, () for words alone; of a lane that has more
-            channels in one of both "signal/state (7 of 8 channels)".
+        compared_by: The lanes compared with the query, () for words alone; in part: "signal/state (7 of 8 channels)".
         contributions: What each lane adds to the cosine of query and hit, which is their sum; on request.
         descriptors: What each descriptor (path, shape, areas) adds to it, likewise.
         alignment: Pairs (query step, episode step), for moments and on request.
