@@ -26,8 +26,13 @@ LEDGER_FILE: Final = "ledger.json"
 GRAPH_FILE: Final = "graph.bin"
 """Of arrays: one line of JSON, then the bytes of one after the other."""
 
-FILES: Final = frozenset({FILE, LEDGER_FILE, GRAPH_FILE})
+TIMESTEPS_FILE: Final = "timesteps.bin"
+"""Like GRAPH_FILE, but for any state of the vectors: what is in it says to which it belongs, and follows them."""
+
+FILES: Final = frozenset({FILE, LEDGER_FILE, GRAPH_FILE, TIMESTEPS_FILE})
 """All of them; in older archives, all are beside the search copy."""
+
+_ALIGNED: Final = 64  # bytes: arrays begin at a multiple
 
 
 class DerivedNumbers:
@@ -49,25 +54,41 @@ class DerivedNumbers:
         text = json.dumps({"state": self._state, "numbers": self._load() | {name: list(numbers)}})
         _publish(self._path, json.dumps({"checksum": checksum(text.encode()), "text": text}).encode())
 
-    def read_arrays(self, name: str) -> list[NDArray[Any]] | None:
-        """Return the arrays of this name exactly as they were written last, None if there are none."""
+    def read_arrays(self, name: str, file: str = GRAPH_FILE, *, mapped: bool = False) -> list[NDArray[Any]] | None:
+        """Return the arrays of this name exactly as they were written last, None if there are none.
+
+        mapped: they take no memory of their own; the file must only be replaced, never changed.
+        """
         try:
-            head, _, body = (self._path.parent / GRAPH_FILE).read_bytes().partition(b"\n")
+            path = self._path.parent / file
+            with path.open("rb") as opened:
+                head = opened.readline()
+                body = np.memmap(path, np.uint8, "r", len(head)) if mapped else np.frombuffer(opened.read(), np.uint8)
             stored = json.loads(head)
-            if [stored["state"], stored["name"], stored["checksum"]] != [self._state, name, checksum(body)]:
+            if [stored["state"], stored["name"], stored["checksum"]] != [
+                self._state_of(file),
+                name,
+                checksum(body.data),
+            ]:
                 return None
             ends = accumulate((size for _, size, _ in stored["arrays"]), initial=0)
             parts = zip(stored["arrays"], pairwise(ends), strict=True)
-            return [np.frombuffer(body[start:end], kind).reshape(shape) for (kind, _, shape), (start, end) in parts]
+            return [body[start:end].view(kind).reshape(shape) for (kind, _, shape), (start, end) in parts]
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
-    def write_arrays(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
-        """Replace all arrays in the folder by these."""
-        body = b"".join(array.tobytes() for array in arrays)
-        about = [(array.dtype.str, array.nbytes, array.shape) for array in arrays]
-        head = {"state": self._state, "name": name, "checksum": checksum(body), "arrays": about}
-        _publish(self._path.parent / GRAPH_FILE, json.dumps(head).encode() + b"\n" + body)
+    def write_arrays(self, name: str, arrays: Sequence[NDArray[Any]], file: str = GRAPH_FILE) -> None:
+        """Replace all arrays in the file by these."""
+        about, body_sum = [(array.dtype.str, array.nbytes, array.shape) for array in arrays], 0
+        for array in arrays:
+            body_sum = checksum(array.tobytes(), body_sum)
+        head = {"state": self._state_of(file), "name": name, "checksum": body_sum, "arrays": about}
+        line = json.dumps(head).encode()
+        padded = line + b" " * (-(len(line) + 1) % _ALIGNED) + b"\n"
+        _publish(self._path.parent / file, padded, *(array.tobytes() for array in arrays))
+
+    def _state_of(self, file: str) -> list[str | int] | None:
+        return None if file == TIMESTEPS_FILE else self._state
 
     def _load(self) -> dict[str, Any]:
         try:
@@ -80,8 +101,8 @@ class DerivedNumbers:
             return {}
 
 
-def _publish(path: Path, data: bytes) -> None:
+def _publish(path: Path, *parts: bytes) -> None:
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with publish(path) as file:
-            file.write(data)
+            file.writelines(parts)

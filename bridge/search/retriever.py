@@ -235,8 +235,8 @@ class TrajectoryRetriever:
         given, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
         prepared, (refs, results) = self._run(prepare, self._find_moments)
-        missing = max(result.missing for result in results)
-        notes = [] if refs else explain_empty_result(self._catalog, request.where, limited=missing > 0)
+        missing, limits = max(result.missing for result in results), sorted({one.note for one in results} - {""})
+        notes = limits if refs else explain_empty_result(self._catalog, request.where, limited=missing > 0)
         return Hits(
             [ref for ref in refs if min_score is None or ref.score >= min_score],
             exact=all(result.answer.exact for result in results),

@@ -6,7 +6,7 @@
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     header.json       origin of the copy (CopyHeader), a CRC32C over that and points.i64, and whether it has lists
     inverted_lists/   inverted lists of the vectors, with sketches (lists_file.py), in a large copy
-    ledger.json       totals of the ledger; beside CURRENT, also without a copy: derived.json, graph.bin
+    ledger.json       totals of the ledger; beside CURRENT, also without a copy: derived.json, graph.bin, timesteps.bin
 
 Vectors are verified by their checksums when they are first used, so that opening reads little. `LOCK` is held while
 CURRENT changes and older copies are removed, so that no writer removes a copy that another has just made current.
@@ -63,7 +63,7 @@ _LISTED: Final = "has_sketched_lists"
 _SPACE_NAME: Final = re.compile("[0-9a-f]{64}")
 _NAME: Final = re.compile(f"({_BUILDING})?[0-9a-f]{{12}}")
 _OLDER_HEADER: Final = "generation.json"  # of copies before layout 7, whose lists lay in "lists"
-_TOP: Final = (_CURRENT, derived_numbers.FILE, derived_numbers.GRAPH_FILE)
+_TOP: Final = (_CURRENT, derived_numbers.FILE, derived_numbers.GRAPH_FILE, derived_numbers.TIMESTEPS_FILE)
 _FILES: Final = derived_numbers.FILES | {_VECTORS, _POINTS, _HEADER, _OLDER_HEADER}
 _ABANDONED_S: Final = 3600.0  # an unfinished copy this old belongs to a killed process
 

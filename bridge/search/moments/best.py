@@ -12,47 +12,49 @@ from bridge.search.moments.refine import choose, refine, refine_paced
 from bridge.search.moments.scan import pace
 
 if TYPE_CHECKING:
-    from bridge.search.moments.all_lanes import Loaded
+    from collections.abc import Collection
+
+    from bridge.alignment.arrays import Ints
     from bridge.search.moments.found_windows import FoundWindows
     from bridge.search.moments.lane_rows import PreparedRows
     from bridge.search.moments.overlap import MomentLimits
     from bridge.search.moments.refine import Moment
-    from embedders.space import Statistics
+    from bridge.search.moments.scan import Timesteps
 
 
 @dataclass(frozen=True, eq=False)
 class Depth:
-    """How many moments are wanted, in what units rows are compared, and how many candidates are refined for them."""
+    """How many moments are wanted, how many candidates are refined for them, and of which episodes (None: of all)."""
 
     limits: MomentLimits
-    scaling: Statistics
     refined: int
+    allowed: Ints | None = None
 
 
 def find_best(
     query: PreparedRows,
     source: tuple[int, int] | None,
-    found: tuple[FoundWindows, FoundWindows],
-    loaded: Loaded,
+    found: FoundWindows,
+    timesteps: Timesteps,
     depth: Depth,
 ) -> list[Moment]:
     """Return the best moments, best first.
 
     source: the episode of the query and its first timestep there, if that may be a hit. found: the windows near the
-    query, and those near it but for an offset.
+    query.
     """
-    limits, lanes = depth.limits, loaded.lanes
-    if loaded.timesteps is None:
-        return []
-    own = [] if source is None or source[0] not in lanes else find_source(query.rows, *source, lanes)
-    same, *others = loaded.timesteps.scan(pace(query.rows), depth.refined, loaded.allowed)
-    windows = select_candidates(*found, limits, depth.refined, (lanes, loaded.stale))
-    windows = narrow(query, windows, lanes, depth.refined, sure=limits.top_k)
+    limits = depth.limits
+    eligible: Collection[int] = timesteps if depth.allowed is None else {*depth.allowed.tolist()} & timesteps.keys()
+    own = [] if source is None or source[0] not in eligible else find_source(query.rows, *source, timesteps)
+    scanned = timesteps.scan(pace(query.rows), depth.refined, depth.allowed)
+    windows = select_candidates(found, limits, depth.refined, eligible)
+    windows = narrow(query, windows, timesteps, depth.refined, sure=limits.top_k)
+    windows = windows.joined(scanned.same).joined(scanned.shifted, free=True)
     moments = [
         *own,
-        *find_identical(query.rows, loaded.timesteps, lanes),
-        *refine(query, windows.joined(same), lanes, limits),
+        *find_identical(query.rows, (scanned.equal, scanned.shifted), timesteps),
+        *refine(query, windows, timesteps, limits),
     ]
-    for nearest in others:
-        moments += refine_paced(nearest, query, lanes, limits)
+    for nearest in scanned.others:
+        moments += refine_paced(nearest, query, timesteps, limits)
     return choose(moments, limits, len(own))

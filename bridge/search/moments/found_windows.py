@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints
-    from bridge.search.moments.lane_rows import PreparedRows
     from catalog.records import EpisodeRow
 
 _COARSE_FACTOR: Final = 3  # windows compared coarsely per window refined
@@ -34,11 +33,8 @@ class FoundWindows:
     rows: Mapping[int, EpisodeRow]
     missing: set[int]
 
-    def select(self, limits: MomentLimits, stale: Collection[int] | None = None) -> FoundWindows:
-        """Return the best that do not overlap, of episodes whose files are unchanged.
-
-        stale: episodes whose files are missing or changed; None: look for the files, of the best windows alone.
-        """
+    def select(self, limits: MomentLimits) -> FoundWindows:
+        """Return the best that do not overlap, of episodes whose files exist; no other files are looked for."""
 
         def has_file(episode: int) -> bool:
             if episode in self.missing or locations.exists(self.rows[episode].address):
@@ -47,26 +43,15 @@ class FoundWindows:
             return False
 
         with OpenLocations() as locations:
-            is_eligible = has_file if stale is None else (lambda episode: episode not in stale) if stale else None
-            places = suppress(self.episodes, self.spans, limits, is_eligible)
+            places = suppress(self.episodes, self.spans, limits, has_file)
         return FoundWindows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.missing)
 
 
 def select_candidates(
-    windows: FoundWindows,
-    shifted: FoundWindows,
-    limits: MomentLimits,
-    max_count: int,
-    loaded_rows: tuple[Mapping[int, PreparedRows], set[int]],
+    windows: FoundWindows, limits: MomentLimits, max_count: int, eligible: Collection[int]
 ) -> Windows:
-    """Return the windows to refine; loaded_rows: rows by episode, and those without an unchanged file."""
-    lanes, stale = loaded_rows
+    """Return the windows to refine: the best ones that do not overlap too much, of eligible episodes."""
     per_episode = None if limits.per_episode is None else 2 * limits.per_episode
-    max_overlap = max(_MIN_OVERLAP, limits.max_overlap)
-    near = windows.select(MomentLimits(_COARSE_FACTOR * max_count, max_overlap, per_episode), stale)
-    offset = shifted.select(MomentLimits(max_count // 2, max_overlap, per_episode), stale)
-    episodes = np.concatenate([near.episodes, offset.episodes])
-    spans = np.concatenate([near.spans, offset.spans])
-    readable = np.array([episode in lanes for episode in episodes.tolist()], np.bool_)
-    free = np.arange(len(episodes)) >= len(near.episodes)
-    return Windows(episodes[readable], spans[readable], free[readable])
+    near = MomentLimits(_COARSE_FACTOR * max_count, max(_MIN_OVERLAP, limits.max_overlap), per_episode)
+    places = suppress(windows.episodes, windows.spans, near, eligible.__contains__)
+    return Windows(windows.episodes[places], windows.spans[places], np.zeros(len(places), np.bool_))

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 SMOOTHED: Final = 5  # timesteps; removes the jitter of recordings and actions, which movements do not have
 _SMOOTHED_SHORT: Final = 3  # the same for short queries, of which more would leave little
-BLOCK: Final = 4  # timesteps whose mean a scan compares
 SHORT: Final = 24  # timesteps of a query from which it is not short
 _CACHE_BYTES: Final = 1 << 28
 _BATCH_SIZE: Final = 1 << 16  # numbers standardised at once: few calls, while they fit in the CPU cache
@@ -62,25 +61,22 @@ class PreparedRows:
         """Return the rows as they are compared with a query of so many steps: averaged over few timesteps."""
         return self.smooth if steps >= SHORT else self._smooth_short
 
-    @cached_property
-    def blocks(self) -> NDArray[np.float32]:
-        """The mean of the BLOCK rows from each timestep, its squared length as a last column: [n, D + 1]."""
-        count = max(0, len(self.rows) - BLOCK + 1)
-        means = sum(self.rows[start : start + count] for start in range(BLOCK)) / BLOCK
-        return np.concatenate([means, np.einsum("nd,nd->n", means, means)[:, None]], axis=1).astype(np.float32)
-
 
 def prepare_rows(windows: Sequence[NDArray[Any]], scaling: Statistics) -> list[PreparedRows]:
     """Return windows [T, D], or images [T, height, width, ...] by their sketches, as alignment compares them.
 
-    Raises EmbedderError for values that are not finite.
+    Values are rounded to float32, as they are stored. Raises EmbedderError for values that are not finite.
     """
     if not windows:
         return []
     if windows[0].ndim > 2:  # outliers in images do not outweigh the rest, so nothing is clipped
-        return [PreparedRows(sketches(window, "images") / scales(scaling.std)) for window in windows]
+        return [PreparedRows(_round(sketches(window, "images") / scales(scaling.std))) for window in windows]
     batch = validate_windows(windows, scaling.mean.size)
-    return [PreparedRows(rows.copy()) for rows in batch.windows(standardise(batch.rows, scaling))]
+    return [PreparedRows(_round(rows)) for rows in batch.windows(standardise(batch.rows, scaling))]
+
+
+def _round(rows: Rows) -> Rows:
+    return rows.astype(np.float32).astype(np.float64)
 
 
 class LaneRows:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from bridge.alignment.align import Alignments
     from bridge.alignment.arrays import Ints, Rows
-    from bridge.search.moments.scan import Nearest
+    from bridge.search.moments.block_distances import Nearest
 
 _SHARED: Final = 0.7
 _SHARED_SHORT: Final = 0.5  # of short queries, whose best twenty are wrong more often
@@ -94,11 +94,11 @@ class Windows:
     spans: Ints
     free: NDArray[np.bool_]
 
-    def joined(self, nearest: Nearest) -> Windows:
-        """Return these, and spans of a scan, which are not free."""
-        free = np.concatenate([self.free, np.zeros(len(nearest.spans), np.bool_)])
+    def joined(self, nearest: Nearest, *, free: bool = False) -> Windows:
+        """Return these, and spans of a scan."""
+        frees = np.concatenate([self.free, np.full(len(nearest.spans), free)])
         episodes = np.concatenate([self.episodes, nearest.episodes])
-        return Windows(episodes, np.concatenate([self.spans, nearest.spans]), free)
+        return Windows(episodes, np.concatenate([self.spans, nearest.spans]), frees)
 
 
 def refine(

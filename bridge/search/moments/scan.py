@@ -1,51 +1,48 @@
-"""Finds the spans of episodes nearest to a query by a scan of all their timesteps, at several speeds.
-
-Rows are compared by blocks: means of four rows. Noise hardly moves them.
-"""
+"""Finds the spans of episodes nearest to a query by a scan of all their timesteps, at several speeds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.search.moments.lane_rows import BLOCK
+from bridge.search.moments.block_distances import APART, BLOCK, BlockGrid, BlockTemplate, Nearest, Paced, make_blocks
+from bridge.search.moments.lane_rows import PreparedRows
 from embedders.trajectory.resample import resample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints, Rows
-    from bridge.search.moments.lane_rows import PreparedRows
+    from bridge.search.moments.block_distances import Floats
 
 SPEEDS: Final = (1.0, 2.5, 1.6, 1 / 1.6, 1 / 2.5)
 """How many times faster than the query the spans are: what lies in between is left to the alignment."""
 
-_FINE: Final = 32  # timesteps of a query of which every start is compared, of longer ones every second, fourth ...
-_COMPARED: Final = 8  # blocks of a query, at most
+_LONG: Final = 32  # timesteps of a query from which every second block is compared
 _SHORTEST: Final = 8  # timesteps of a query at another speed: fewer are found everywhere
 _RIVALS: Final = 2  # spans at the query's own speed for each at another, which must be as near as those
-_PER_SPAN: Final = 6  # blocks sorted for each span returned, as neighbours are one span
+_EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
+_MOST_EQUAL: Final = 1000  # spans that are looked at more closely
+_IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
 
 
 @dataclass(frozen=True, eq=False)
-class Paced:
-    """A query as it would be at another speed: rows [n, D], n >= 2."""
+class Scanned:
+    """What a scan finds: spans at the query's speed, those but for an offset, those that may equal it, at other speeds.
 
-    speed: float
-    rows: Rows
+    equal: spans that may equal the query.
+    """
 
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """The spans nearest to a paced query, best first: episodes [m] and spans [m, 2]."""
-
-    query: Paced
-    episodes: Ints
-    spans: Ints
+    same: Nearest
+    shifted: Nearest
+    equal: Nearest
+    others: list[Nearest]
 
 
 def pace(rows: Rows) -> list[Paced]:
@@ -59,84 +56,116 @@ def pace(rows: Rows) -> list[Paced]:
 
 
 @dataclass(frozen=True, eq=False)
-class Timesteps:
-    """All timesteps of episodes, one episode below the other.
+class Timesteps(Mapping[int, PreparedRows]):
+    """All timesteps of episodes, one episode below the other; a mapping of the rows of each by its id.
 
-    episodes [m]: ids; rows [T, D]; edges [m + 1]: where each episode begins in rows; blocks [n, D + 1]; owners, starts
-    and room [n]: the place in `episodes` of each block, its timestep, and how many timesteps are left from there.
+    episodes [m]: ids; edges [m + 1]: where each begins in rows [T, D]; blocks [n, D + 1]. Rows and blocks may be
+    mapped.
     """
 
     episodes: Ints
-    rows: Rows
     edges: Ints
-    blocks: NDArray[np.float32]
-    owners: Ints
-    starts: Ints
-    room: Ints
+    rows: Floats
+    blocks: Floats
+    _owners: NDArray[np.int32] = field(init=False)  # place in `episodes` of each block
+    _starts: NDArray[np.int32] = field(init=False)  # its first timestep
+    _places: dict[int, int] = field(init=False)
+    _prepared: dict[int, PreparedRows] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counts = np.maximum(0, (np.diff(self.edges) - BLOCK) // APART + 1)
+        owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        starts = APART * (np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners])
+        object.__setattr__(self, "_owners", owners)
+        object.__setattr__(self, "_starts", starts.astype(np.int32))
+        object.__setattr__(self, "_places", {episode: place for place, episode in enumerate(self.episodes.tolist())})
 
     @staticmethod
     def of(lanes: Mapping[int, PreparedRows]) -> Timesteps:
         """Return those of episodes; lanes: at least one."""
-        counts = np.array([len(one.blocks) for one in lanes.values()])
-        edges = np.cumsum([0, *(len(one.rows) for one in lanes.values())])
-        owners = np.repeat(np.arange(len(counts)), counts)
-        starts = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
-        rows, joined = (np.concatenate([getattr(one, name) for one in lanes.values()]) for name in ("rows", "blocks"))
-        return Timesteps(
-            np.array([*lanes], np.int64), rows, edges, joined, owners, starts, np.diff(edges)[owners] - starts
-        )
+        rows = [one.rows.astype(np.float32) for one in lanes.values()]
+        edges = np.cumsum([0, *map(len, rows)])
+        return Timesteps(np.array([*lanes]), edges, np.concatenate(rows), np.concatenate([*map(make_blocks, rows)]))
 
-    def scan(self, queries: Sequence[Paced], count: int, allowed: Ints | None = None) -> list[Nearest]:
-        """Return for each query the spans that are nearest, of these episodes (None: of all).
+    def only(self, chosen: NDArray[np.bool_]) -> Timesteps:
+        """Return those of some of the episodes, by a mask."""
+        rows = np.repeat(chosen, np.diff(self.edges))
+        edges = np.cumsum([0, *np.diff(self.edges)[chosen]])
+        return Timesteps(self.episodes[chosen], edges, self.rows[rows], self.blocks[chosen[self._owners]])
 
-        The first has `count` spans at most, others fewer: those nearer than the first's best ones.
+    def __getitem__(self, episode: int) -> PreparedRows:
+        prepared = self._prepared.get(episode)
+        if prepared is None:
+            place = self._places[episode]
+            prepared = PreparedRows(self.rows[self.edges[place] : self.edges[place + 1]].astype(np.float64))
+            if len(self._prepared) * len(prepared.rows) * prepared.rows.shape[1] > _IN_MEMORY:
+                self._prepared.clear()
+            self._prepared[episode] = prepared
+        return prepared
+
+    def __contains__(self, episode: object) -> bool:
+        return episode in self._places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self.episodes)
+
+    @cached_property
+    def _changes(self) -> Floats:
+        """The difference of every second block and the next one of these, its squared length as a last column."""
+        blocks = self.blocks[::2]
+        changes = np.zeros_like(blocks)
+        np.subtract(blocks[1:], blocks[:-1], out=changes[:-1])
+        changes[:, -1] = np.einsum("nd,nd->n", changes[:, :-1], changes[:, :-1])
+        return changes
+
+    def scan(self, queries: Sequence[Paced], count: int, allowed: Ints | None = None) -> Scanned:
+        """Return the spans nearest to the first query, and to it at other speeds, of these episodes (None: of all).
+
+        At the query's own speed there are `count` spans at most, others are fewer: those nearer than its best ones.
         """
-        room = self.room
+        lengths = np.diff(self.edges).astype(np.int32)
         if allowed is not None:
-            room = np.where(np.isin(self.episodes, allowed)[self.owners], room, 0)
-        found, farthest = list[Nearest](), np.inf
-        for query in queries:
-            step = max(2 if found else 1, min(BLOCK, len(query.rows) // _FINE * 2))
-            distances = self._measure(query.rows, step)
-            distances[room[::step][: len(distances)] < len(query.rows)] = np.inf
-            near = np.flatnonzero(distances < farthest)
-            best = self._select(near * step, distances[near], len(query.rows), count)
-            if not found:
-                count = count // _RIVALS
-                farthest = float(distances[best[min(count, len(best)) - 1] // step]) if len(best) else 0.0
-            spans = self.starts[best, None] + np.array([0, len(query.rows)])
-            found.append(Nearest(query, self.episodes[self.owners[best]], spans))
-        return found
+            lengths[np.isin(self.episodes, allowed, invert=True)] = 0
+        room = lengths[self._owners] - self._starts
 
-    def _measure(self, query: Rows, step: int) -> NDArray[np.float32]:
-        """Return the mean squared distance of the query from the span that starts at every step-th block."""
-        chosen = _choose_blocks(len(query), step)
-        means = np.stack([query[at : at + BLOCK].mean(axis=0) for at in chosen.tolist()])
-        asked = np.concatenate([-2 * means, np.ones((len(means), 1))], axis=1).astype(np.float32)
-        products, shifts = asked @ self.blocks[::step].T, (chosen // step).tolist()
-        length = max(0, products.shape[1] - shifts[-1])
-        distances: NDArray[np.float32] = np.full(length, (means**2).sum(), np.float32)
-        for row, shift in zip(products, shifts, strict=True):
-            distances += row[shift : shift + length]
-        distances /= means.size
-        return distances
+        def grid_of(steps: int) -> tuple[BlockGrid, int]:
+            every = 1 if steps < _LONG else 2
+            places = slice(None, None, every)
+            grid = BlockGrid(
+                self.episodes, self.blocks[places], self._owners[places], self._starts[places], room[places]
+            )
+            return grid, APART * every
 
-    def _select(self, near: Ints, distances: NDArray[np.float32], steps: int, count: int) -> Ints:
-        """Return the best of these blocks, best first, of which no two start within the same third of a span."""
-        wanted = min(_PER_SPAN * count, len(near))
-        if not wanted:
-            return near
-        best = np.argpartition(distances, wanted - 1)[:wanted]
-        best = near[best[np.lexsort((near[best], distances[best]))]]
-        third = max(2, steps // 3)
-        _, first = np.unique(self.owners[best] * (len(self.rows) + 1) + self.starts[best] // third, return_index=True)
-        selected: Ints = best[np.sort(first)[:count]]
-        return selected
+        first, *others = queries
+        grid, step = grid_of(len(first.rows))
+        near = grid.measure(BlockTemplate.of(first, step, step))
+        same, distances = near.select(count)
+        rivals, found = count // _RIVALS, list[Nearest]()
+        farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
+        for query in others:
+            grid, step = grid_of(len(query.rows))
+            found.append(grid.measure(BlockTemplate.of(query, step, 1)).select(rivals, farthest)[0])
+        equal, _ = near.choose_phases(near.below(_EQUAL, _MOST_EQUAL))
+        return Scanned(same, self._scan_changes(first, room, rivals), equal, found)
+
+    def _scan_changes(self, query: Paced, room: NDArray[np.int32], count: int) -> Nearest:
+        """Return the spans that are nearest but for an offset: those that change as the query does."""
+        if len(query.rows) < 2 * BLOCK:
+            return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
+        grid = BlockGrid(self.episodes, self._changes, self._owners[::2], self._starts[::2], room[::2])
+        return grid.measure(BlockTemplate.of(query, 2 * APART, 2 * APART, changes=True)).select(count)[0]
 
 
-def _choose_blocks(steps: int, step: int) -> Ints:
-    """Return the timesteps of a query, multiples of step, at which the blocks start that are compared."""
-    last = max(0, steps - BLOCK) // step
-    count = max(1, min(steps // BLOCK, _COMPARED))
-    places: Ints = step * np.round(np.linspace(0, last, count)).astype(np.int64)
-    return places
+def join(parts: Sequence[Timesteps | None]) -> Timesteps | None:
+    """Return the timesteps of all parts, None without any."""
+    some = [part for part in parts if part is not None and len(part)]
+    if len(some) < 2:
+        return some[0] if some else None
+    lengths = np.concatenate([np.diff(part.edges) for part in some])
+    episodes, rows, blocks = (
+        np.concatenate([getattr(part, name) for part in some]) for name in ("episodes", "rows", "blocks")
+    )
+    return Timesteps(episodes, np.cumsum([0, *lengths]), rows, blocks)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
-from bridge.index.base import Matches, find_kth, read_vectors
+from bridge.episodes.open import OpenLocations
+from bridge.index.base import Matches
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
-from bridge.search.moments.all_lanes import AllLanes, Loaded
+from bridge.search.moments.all_timesteps import AllTimesteps, TimestepStore
 from bridge.search.moments.best import Depth, find_best
 from bridge.search.moments.found_windows import FoundWindows
 from bridge.search.moments.frame_scale import measure_frame_scale
@@ -21,9 +22,10 @@ from bridge.search.moments.overlap import MomentLimits
 from bridge.search.moments.scan import Timesteps
 from bridge.spaces.lane_statistics import lane_statistics
 from bridge.spaces.lanes import layouts_with
+from catalog.filters.where import EVERYTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,10 +37,9 @@ if TYPE_CHECKING:
     from bridge.search.moments.refine import Moment
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import View
+    from catalog.filters.where import Where
     from catalog.records import EpisodeRow
     from embedders.space import Space, Statistics
-
-_LEVEL_EMBEDDERS: Final = {"arcdct", "dct"}  # their vectors begin with coefficient 0, the mean, of every channel
 
 WINDOWS: Final = 400
 """Windows requested at first: adjacent windows are similar, so the best windows belong to few moments."""
@@ -47,18 +48,26 @@ CANDIDATES: Final = 40
 """Windows that are refined at first."""
 
 _STEPS: Final = 1000  # of a query or a hit, at most, that are aligned if no bounds are sought
-_MIN_LENGTH: Final = 1e-3  # of a unit vector without its levels; below it a window is constant
-_EPISODES: Final = 150  # searched for copies of the query
-_SHIFTED: Final = 50  # further ones, searched for copies with a constant offset
+_EPISODES: Final = 150  # scanned where not all are
+
+NOT_ALL: Final = (
+    f"the {_EPISODES} episodes nearest by windows were compared timestep by timestep, no others: short moments and "
+    "copies elsewhere may be missing"
+)
+"""Of archives too large for a scan of all timesteps, and of images."""
 
 
 @dataclass(frozen=True, eq=False)
 class FoundMoments:
-    """Hits, best first; the index's answer; missing: number of episodes without an unchanged file."""
+    """Hits, best first; the index's answer, exact only if all episodes were compared as hits were.
+
+    missing: number of episodes without an unchanged file; note: what was not compared, "" if everything was.
+    """
 
     refs: list[EpisodeRef]
     answer: Answer
     missing: int
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,33 +90,35 @@ class MomentSearch:
         self._archive = archive
         self._episode_rows = rows
         self._lanes = LaneRows()
-        self._all = AllLanes(archive.catalog, rows, self._lanes)
+        self._store = TimestepStore(archive)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
     def search(self, query: WindowQuery, request: Request, options: MomentOptions) -> FoundMoments:
         """Return the request.top_k moments most similar to the query; fewer only if no more pass the filter."""
         scaling = self._scaling(query.space) if options.refine else None
         limits = MomentLimits(request.top_k, options.max_overlap, options.per_episode)
+        stored = None if scaling is None else self._store.load(query.space, scaling)
         window_count, max_refined = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
         while True:
             answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=window_count))
-            windows, stale = self._find_windows(answer.columns, query.space), set[int]()
+            windows, gone = self._find_windows(answer.columns, query.space), set[int]()
             if scaling is None:
                 refs = _make_refs(query.space, windows.select(limits))
             else:
                 # With that many episodes among the best windows, the best window of each nearest episode is included.
                 has_nearest = answer.exact and len({*windows.episodes.tolist()}) >= _EPISODES
-                has_all = has_nearest or self._all.load(query.space, scaling, request.where) is not None
-                if len(answer.matches) == window_count and not has_all:
+                if len(answer.matches) == window_count and not (has_nearest or stored):
                     windows = self._add_episodes(windows, query, request)
-                shifted = self._find_shifted(query, replace(request, top_k=window_count))
-                depth = Depth(limits, scaling, max_refined)
-                refs, stale = self._refine(query, (windows, shifted), request, depth)
+                depth = Depth(limits, max_refined)
+                refs, gone = self._refine(query, windows, stored, request.where, depth)
             is_exhausted = len(answer.matches) < window_count and (
                 scaling is None or max_refined >= len(windows.scores)
             )
             if len(refs) >= limits.top_k or is_exhausted:
-                return FoundMoments(refs, answer, len(windows.missing | stale))
+                few = len(answer.matches) < window_count and len({*windows.episodes.tolist()}) <= _EPISODES
+                if scaling is None or stored or few:
+                    return FoundMoments(refs, answer, len(windows.missing | gone))
+                return FoundMoments(refs, replace(answer, exact=False), len(windows.missing | gone), NOT_ALL)
             window_count, max_refined = 4 * window_count, 4 * max_refined  # too many overlap or have no file
 
     def align(
@@ -152,67 +163,58 @@ class MomentSearch:
         scores = np.concatenate([windows.scores, added.scores])
         return FoundWindows(episodes, spans, scores, {**windows.rows, **added.rows}, missing)
 
-    def _find_shifted(self, query: WindowQuery, request: Request) -> FoundWindows:
-        """Return the windows most similar to the query except for an offset; none if vectors have no separate level."""
-        level_count = levels_of(query.space.embedder, query.space.channels)
-        vector = query.vector.copy()
-        vector[:level_count] = 0.0
-        length = float(np.linalg.norm(vector))
-        if not level_count or length < _MIN_LENGTH:
-            return self._find_windows(Matches.of(()), query.space)
-        vector /= np.float32(length)
-        wide = replace(request, top_k=_EPISODES, distinct=True)
-        episodes = self._archive.index.search(query.space, vector, wide).columns.episodes
-        stored = read_vectors(
-            self._archive.index, query.space, catalog=self._archive.catalog, episodes=episodes.tolist()
-        )
-        level_parts = stored.vectors[:, :level_count]
-        shapes = np.sqrt(np.maximum(1.0 - np.einsum("ij,ij->i", level_parts, level_parts), _MIN_LENGTH))
-        cosines = stored.vectors @ vector / shapes  # the index only returns inner products
-        candidates = np.flatnonzero(cosines >= find_kth(cosines, request.top_k))  # sort only those that can be returned
-        best = candidates[np.argsort(-cosines[candidates], kind="stable")[: request.top_k]]
-        places = stored.starts.searchsorted(best, side="right") - 1
-        scores = cosines[best].astype(np.float64)
-        return self._find_windows(Matches(stored.episodes[places], best - stored.starts[places], scores), query.space)
-
     def _refine(
-        self, query: WindowQuery, found: tuple[FoundWindows, FoundWindows], request: Request, depth: Depth
+        self,
+        query: WindowQuery,
+        windows: FoundWindows,
+        stored: AllTimesteps | None,
+        where: Where,
+        depth: Depth,
     ) -> tuple[list[EpisodeRef], set[int]]:
         """Return the moments refined from the best windows and spans, and the episodes without an unchanged file.
 
-        found: the windows near the query, and those near it but for an offset.
+        stored: all timesteps, None = take those of the windows' episodes. Of what is stored the files of hits alone are
+        looked at.
         """
-        space, scaling = query.space, depth.scaling
+        space, scaling = query.space, self._scaling(query.space)
         prepared = prepare_rows([query.window], scaling)[0]
-        own_rows = self._episode_rows.load([] if query.source is None else [query.source[0]])
+        if stored is None:
+            timesteps, gone = self._load_near(query, windows, scaling, depth)
+            allowed = None
+        else:
+            timesteps, gone = stored.timesteps, {*stored.absent}
+            allowed = None if where == EVERYTHING else np.array(self._archive.catalog.query.ids(where), np.int64)
+        if timesteps is None:
+            return [], gone
         while True:
-            loaded = self._all.load(space, scaling, request.where) or self._load_near(space, found, own_rows, depth)
-            moments = find_best(prepared, query.source, found, loaded, depth)
-            hits = [loaded.rows[id_] for id_ in {moment.episode for moment in moments}]
-            # Rows that were dropped to save memory are read again: their files may have changed.
-            _, gone = self._lanes.load(hits, space, scaling)
-            if not (self._lanes.drop_changed(hits, space) or gone):
+            passing = allowed if not gone else np.setdiff1d(timesteps.episodes if allowed is None else allowed, [*gone])
+            moments = find_best(prepared, query.source, windows, timesteps, replace(depth, allowed=passing))
+            rows = self._episode_rows.load(ids := {moment.episode for moment in moments})
+            self._lanes.drop_changed(rows.values(), space)
+            lanes, _ = self._lanes.load(rows.values(), space, scaling)
+            if not (missing := ids - lanes.keys()):
                 break
-            self._all.forget(space)
+            if gone:  # not the first: look at all
+                missing |= self._find_missing(timesteps.episodes)
+            gone |= missing
         make = partial(_make_moment_ref, space, prepared)
-        refs = [make(moment, loaded.rows[moment.episode], loaded.lanes[moment.episode]) for moment in moments]
-        return refs, loaded.stale
+        return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in moments], gone
+
+    def _find_missing(self, episodes: Ints) -> set[int]:
+        """Return the episodes without a file."""
+        rows = self._episode_rows.load(episodes.tolist())
+        with OpenLocations() as locations:
+            return {*episodes.tolist()} - {id_ for id_, row in rows.items() if locations.exists(row.address)}
 
     def _load_near(
-        self,
-        space: Space,
-        found: tuple[FoundWindows, FoundWindows],
-        own_rows: Mapping[int, EpisodeRow],
-        depth: Depth,
-    ) -> Loaded:
+        self, query: WindowQuery, windows: FoundWindows, scaling: Statistics, depth: Depth
+    ) -> tuple[Timesteps | None, set[int]]:
         """Load the query's own episode and those of the best windows, where the Space has too many to load them all."""
-        windows, shifted = found
-        rows = {**shifted.rows, **windows.rows, **own_rows}
-        near_ids, shifted_ids = ([*dict.fromkeys(some.episodes.tolist())] for some in found)
-        refined = depth.refined
-        ids = [*own_rows, *near_ids[: max(_EPISODES, refined)], *shifted_ids[: max(_SHIFTED, refined // 2)]]
-        lanes, stale = self._lanes.load([rows[id_] for id_ in dict.fromkeys(ids)], space, depth.scaling)
-        return Loaded(rows, lanes, stale, Timesteps.of(lanes) if lanes else None)
+        own = [] if query.source is None else [query.source[0]]
+        ids = [*own, *[*dict.fromkeys(windows.episodes.tolist())][: max(_EPISODES, depth.refined)]]
+        rows = self._episode_rows.load(dict.fromkeys(ids))
+        lanes, stale = self._lanes.load(rows.values(), query.space, scaling)
+        return (Timesteps.of(lanes) if lanes else None), stale
 
     def _find_windows(self, matches: Matches, space: Space) -> FoundWindows:
         rows = self._episode_rows.load(matches.episodes.tolist())
@@ -230,11 +232,6 @@ class MomentSearch:
             return space.scaling
         catalog = self._archive.catalog
         return lane_statistics(catalog, layouts_with(catalog, space.lanes), space.lanes)
-
-
-def levels_of(embedder: str, channels: int) -> int:
-    """Return how many of the first values of a vector describe the level (mean) of a window, not its shape."""
-    return channels if embedder in _LEVEL_EMBEDDERS else 0
 
 
 def _make_refs(space: Space, windows: FoundWindows) -> list[EpisodeRef]:

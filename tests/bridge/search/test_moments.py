@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from bridge import without_overlaps
 from bridge.alignment import align, numpy_kernel
-from bridge.search.moments import all_lanes
+from bridge.search.moments import all_timesteps
 from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
 from bridge.search.moments.lane_rows import LaneRows, prepare_rows
@@ -356,7 +356,7 @@ def test_a_coarse_alignment_finds_what_vectors_rank_last_and_drops_none_of_the_n
 
 @pytest.mark.parametrize("options", [{}, {"where": "length:>=60"}, {"per_episode": 1}, {"exclude_self": True}])
 def test_the_nearest_episodes_are_not_searched_for_where_the_best_windows_show_them(archive, monkeypatch, options):
-    monkeypatch.setattr(all_lanes, "SCANNED", 0)
+    monkeypatch.setattr(all_timesteps, "STORED", 0)
     monkeypatch.setattr(moment_search, "_EPISODES", 5)
     monkeypatch.setattr(moment_search, "WINDOWS", 40)
     with TrajectoryRetriever(archive) as retriever:

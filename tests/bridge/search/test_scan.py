@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from plays import stored
 
+from bridge.search.moments import all_timesteps
+from bridge.search.moments import search as moment_search
 from bridge.search.moments.lane_rows import PreparedRows
 from bridge.search.moments.overlap import overlap
 from bridge.search.moments.scan import Timesteps, pace
@@ -40,40 +42,47 @@ def archive(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("steps", [4, 7, 8, 20, 31])
+@pytest.mark.parametrize("steps", [5, 7, 8, 20, 31])
 def test_the_nearest_span_is_that_of_all_with_the_least_distance_between_blocks(steps):
     timesteps = Timesteps.of({number: PreparedRows(rows) for number, rows in EPISODES.items()})
-    query = EPISODES[4][11 : 11 + steps]
-    offsets = np.random.default_rng(steps).normal(size=query.shape) / 2
-    found = timesteps.scan(pace(query + offsets)[:1], 10)[0]
-    count = max(1, steps // 4)
-    places = np.round(np.linspace(0, steps - 4, count)).astype(int)
-    means = np.stack([(query + offsets)[place : place + 4].mean(axis=0) for place in places])
-    all_costs = {
-        (number, start): float(
-            sum(
-                ((rows[start + at : start + at + 4].mean(axis=0) - mean) ** 2).sum()
-                for at, mean in zip(places, means, strict=True)
-            )
-        )
-        for number, rows in EPISODES.items()
-        for start in range(len(rows) - steps + 1)
-    }
+    query = EPISODES[4][11 : 11 + steps] + np.random.default_rng(steps).normal(size=(steps, 5)) / 2
+    found = timesteps.scan(pace(query)[:1], 10).same
+    last = (steps - 5) // 2
+    count = min(4, steps // 4, last + 1)
+    all_costs = {}
+    for number, rows in EPISODES.items():
+        for start in range(len(rows) - steps + 1):
+            places = start % 2 + 2 * np.round(np.linspace(0, last, count)).astype(int)
+            pairs = [(rows[start + at : start + at + 4].mean(axis=0), query[at : at + 4].mean(axis=0)) for at in places]
+            all_costs[number, start] = float(np.mean([(one - other) ** 2 for one, other in pairs]))
     assert (found.episodes[0], found.spans[0, 0]) == min(all_costs, key=all_costs.__getitem__)
     costs = [all_costs[key] for key in zip(found.episodes.tolist(), found.spans[:, 0].tolist(), strict=True)]
     assert costs == sorted(costs)
     assert (found.spans[:, 1] - found.spans[:, 0] == steps).all()
 
 
+@pytest.mark.parametrize("steps", [8, 11, 33, 48])
+def test_a_copy_is_nearest_wherever_it_begins_and_with_an_offset(steps):
+    timesteps = Timesteps.of({number: PreparedRows(rows) for number, rows in EPISODES.items()})
+    for start in (0, 1, 2, 3, 7, 66 - steps):
+        scanned = timesteps.scan(pace(EPISODES[6][start : start + steps])[:1], 5)
+        for nearest in (scanned.same, scanned.equal):
+            assert (nearest.episodes[0], nearest.spans[0].tolist()) == (6, [start, start + steps])
+        if steps > 11:  # of fewer only some starts are met
+            shifted = timesteps.scan(pace(EPISODES[6][start : start + steps] + 3.0)[:1], 5).shifted
+            assert (shifted.episodes[0], shifted.spans[0, 0]) == (6, start)
+
+
 def test_episodes_that_are_not_allowed_or_too_short_are_not_scanned():
     timesteps = Timesteps.of(
         {number: PreparedRows(rows) for number, rows in {**EPISODES, 99: SPAN[:3], 98: SPAN[:9]}.items()}
     )
-    for nearest in timesteps.scan(pace(SPAN[:10]), 50, allowed=np.array([2, 98, 99])):
+    scanned = timesteps.scan(pace(SPAN[:10]), 50, allowed=np.array([2, 98, 99]))
+    for nearest in (scanned.same, scanned.shifted, scanned.equal, *scanned.others):
         assert {*nearest.episodes.tolist()} <= ({2, 98} if len(nearest.query.rows) < 10 else {2})
-    everything = timesteps.scan(pace(SPAN[:10]), 50)
-    assert everything[0].episodes[0] == 3
-    assert not {98, 99} & {*everything[0].episodes.tolist()}
+    everything = timesteps.scan(pace(SPAN[:10]), 50).same
+    assert everything.episodes[0] == 3
+    assert not {98, 99} & {*everything.episodes.tolist()}
 
 
 def test_moments_of_eight_timesteps_with_noise_are_found_though_windows_are_longer(archive):
@@ -107,3 +116,44 @@ def test_a_file_that_is_gone_and_is_there_again_is_left_out_and_found_again(arch
         assert "6" not in {hit.episode_id for hit in without}
         assert without.missing == 1
         assert "6" in {hit.episode_id for hit in retriever.search_moments(query, 3)}
+
+
+def search(archive, count=4):
+    with TrajectoryRetriever(archive) as retriever:
+        return retriever.search_moments(SPAN[:8].astype(np.float32), count)
+
+
+def test_timesteps_are_read_once_and_again_where_what_is_stored_is_damaged(tmp_path, monkeypatch):
+    read, load = [], all_timesteps.LaneRows.load
+
+    def count(self, rows, space, scaling):
+        rows = [*rows]
+        read.extend(int(row.episode_id) for row in rows)
+        return load(self, rows, space, scaling)
+
+    lanes = {number: {"state": Channel.of("state", one.astype(np.float32))} for number, one in EPISODES.items()}
+    episodes = [Episode(str(number), "walk", len(EPISODES[number]), observations=one) for number, one in lanes.items()]
+    stored(tmp_path, episodes[:-1], plan=WindowPlan(scales=SCALES))
+    first = search(tmp_path)
+    (path,) = tmp_path.rglob("timesteps.bin")
+    monkeypatch.setattr(all_timesteps.LaneRows, "load", count)
+    assert search(tmp_path) == first
+    assert {*read} == {int(hit.episode_id) for hit in first}
+    for content in (path.read_bytes()[:-9], b""):
+        path.write_bytes(content)
+        read.clear()
+        assert search(tmp_path) == first
+        assert {*read} == {*range(11)}
+    stored(tmp_path, episodes[-1:], plan=WindowPlan(scales=SCALES))
+    read.clear()
+    assert search(tmp_path, 1) == first[:1]
+    assert 11 in read
+
+
+def test_an_archive_too_large_to_be_scanned_says_that_not_all_was_compared(archive, monkeypatch):
+    assert not search(archive).answered.notes
+    monkeypatch.setattr(all_timesteps, "STORED", 0)
+    monkeypatch.setattr(moment_search, "_EPISODES", 5)
+    hits = search(archive)
+    assert hits.answered.notes == (moment_search.NOT_ALL,)
+    assert not hits.exact
