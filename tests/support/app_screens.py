@@ -28,19 +28,23 @@ if TYPE_CHECKING:
 
 MANY = 20_000
 WINDOWS = (("light", 1280, 800), ("dark", 1000, 700))
+QUEUE = ".queue .rows .row, .queue .empty:not([hidden]), p.count .problem"
 PAGES = {
     "list": ("/", ".grid .rows a"),
     "list-none": ("/?q=env:nothing", ".empty h2"),
     "list-mistake": ("/?q=length:x", ".problem mark"),
     "episode": ("/episodes/{0}", ".lane .u-over, .problem:not(:empty)"),
     "moments": ("/episodes/{0}?span=20:50&similar=1", ".hit .score, .problem:not(:empty)"),
-    "search": ("/search", ".hit-list .count"),
+    "search": ("/search", ".starts"),
     "search-like": ("/search?like={0}", ".hit .score, .problem:not(:empty)"),
     "compare": ("/compare?of={0}&of={1}", ".compare-column output, .problem:not(:empty)"),
     "map": ("/map", "canvas.points[data-points], .problem:not(:empty)"),
     "review-flagged": ("/review", "p.count"),
-    "review-duplicates": ("/review?queue=duplicates", ".queue .rows .row, .queue .empty:visible, p.count .problem"),
-    "review-outliers": ("/review?queue=outliers", ".queue .rows .row, .queue .empty:visible, p.count .problem"),
+    "review-duplicates": (
+        "/review?queue=duplicates",
+        QUEUE,
+    ),
+    "review-outliers": ("/review?queue=outliers", QUEUE),
     "collections": ("/collections", "table.plain, .empty"),
     "maintenance": ("/maintenance", "table.plain"),
 }
@@ -131,7 +135,7 @@ def take_screens(app: RunningApp, browser: Browser, name: str, only: str) -> Non
                 file.parent.mkdir(parents=True, exist_ok=True)
                 try:
                     page.goto(app.url + path.format(*uids))
-                    page.locator(sign if view in PAGES else ".grid .rows a, table.plain, .hit-list").first.wait_for()
+                    page.locator(sign if view in PAGES else ".grid .rows a, table.plain, .search").first.wait_for()
                     page.wait_for_timeout(500)
                     if view in DIALOGS:
                         open_dialog(page, sign)

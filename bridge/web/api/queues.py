@@ -95,7 +95,8 @@ def _mislabeled(call: ApiCall, progress: Progress) -> _Found:
 def _cut(ranked: list[Valued], limit: float, reason: str) -> _Found:
     """Return those above the limit, but at least a few of the first, and where the ranking was cut."""
     above = sum(one.value > limit for one in ranked)
-    cut = f"those {reason}" if above >= _LEAST else f"the first {min(_LEAST, len(ranked))}, {above} of them {reason}"
+    first = f"the first {_LEAST}" if len(ranked) > _LEAST else "all"
+    cut = f"those {reason}" if above >= _LEAST else f"{first}, {above} of them {reason}"
     return present_ranking(ranked[: max(above, _LEAST)]), {"of": len(ranked), "cut": cut}
 
 

@@ -115,7 +115,7 @@ class ComparePage {
     const time = h("output", { class: "soft" });
     const element = h("section", { class: "compare-column" },
       h("h2", {}, h("a", { href: episodePath(item.uid) }, item.episode_id)),
-      h("p", { class: "soft" }, `${about.env_id} · ${item.span[0]}:${item.span[1]}`, item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
+      h("p", { class: "soft" }, [about.env_id, item.span.join(":")].filter(Boolean).join(" · "), item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
       pictures.map((/** @type {Camera} */ camera) => camera.element), canvas, time);
     const show = (/** @type {number} */ step, /** @type {boolean} */ playing) => {
       const own = this.stepOf(index, Math.floor(step));

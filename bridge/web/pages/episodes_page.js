@@ -96,7 +96,8 @@ class EpisodesPage {
 
   /** @param {number} offset @param {number} limit @param {AbortSignal} signal @returns {Promise<Row[]>} */
   async fetchRows(offset, limit, signal) {
-    const columns = [...ALWAYS, ...(this.columns.length ? this.columns : usualColumns())];
+    const chosen = readState().getAll("column");
+    const columns = [...ALWAYS, ...(chosen.length ? chosen : usualColumns())]; // also those that are not shown yet
     const asked = { where: this.where, sort: this.sort, skip: offset, limit, columns, count: false };
     return (await get("/api/episodes", asked, signal)).items;
   }
@@ -167,9 +168,9 @@ class EpisodesPage {
   tableColumns() {
     return [
       { name: "chosen", title: "", width: "28px", cell: (row, index) => this.checkbox(row, index) },
-      { name: "lanes", title: "Lanes", width: "150px", cell: (row) => this.thumbnails.draw(row.uid) },
+      { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
-        name: "episode_id", title: "Episode", width: "minmax(156px, 2fr)", sort: "episode_id",
+        name: "episode_id", title: "Episode", width: "minmax(140px, 2fr)", sort: "episode_id",
         cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.name || row.uid),
       },
       { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, row.episode_id) },

@@ -142,7 +142,7 @@ class ReviewPage {
     this.table.setColumns([
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
       { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", cell: (row) => h("a", { href: episodePath(row.uid), tabindex: -1 }, row.episode_id || row.uid) },
-      { name: "env", title: "Environment", width: "minmax(110px, 1fr)", cell: (row) => row.env_id },
+      ...(this.items.some((item) => item.env_id) ? [{ name: "env", title: "Environment", width: "minmax(110px, 1fr)", cell: (/** @type {Json} */ row) => row.env_id }] : []),
       { name: "why", title: why, width: "minmax(130px, 1.4fr)", cell: (row) => h("span", { title: row.said }, row.said) },
       ...(isPair ? [{ name: "other", title: "Of", width: "minmax(150px, 1.4fr)", cell: (/** @type {Json} */ row) =>
         h("a", { href: address("/compare", { of: [row.other.uid, row.uid] }), tabindex: -1 }, `compare with ${row.other.episode_id}`) }] : []),

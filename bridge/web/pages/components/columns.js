@@ -68,6 +68,6 @@ export function column(name) {
   };
   const sort = ["tags", "tag", "flag", "collection"].includes(name) ? undefined : name;
   const narrow = ["success", "review", "score.rating", "length", "reward", "format"].includes(name);
-  const width = narrow ? "84px" : ["meta.task", "path"].includes(name) ? "minmax(120px, 2fr)" : "minmax(110px, 1.2fr)";
+  const width = narrow ? "72px" : ["meta.task", "path"].includes(name) ? "minmax(120px, 2fr)" : "minmax(104px, 1.2fr)";
   return { name, title, width, right, sort, cell };
 }

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { Blocks } from "../../../../bridge/web/pages/model/blocks.js";
 import { coloursOfLabels } from "../../../../bridge/web/pages/base/colours.js";
 import { isInside, pointsOfNextFrame, shuffledOrder } from "../../../../bridge/web/pages/components/points.js";
-import { linesOf, progressOf } from "../../../../bridge/web/pages/model/queue_lines.js";
+import { visible } from "../../../../bridge/web/pages/base/dom.js";
+import { cutOf, linesOf, progressOf } from "../../../../bridge/web/pages/model/queue_lines.js";
 import { positionOf, rowAt, scrollHeight } from "../../../../bridge/web/pages/model/scrolling.js";
 
 test("every row of a long list can be reached by the scroll bar", () => {
@@ -90,4 +91,17 @@ test("a queue whose stage is done is not finished", () => {
   assert.equal(progressOf(job), "vectors: 199 of 200");
   assert.equal(progressOf({ ...job, done: 200 }), "vectors done, computing the queue …");
   assert.equal(progressOf({ what: "", total: 0, state: "waiting" }), "waiting …");
+});
+
+test("what nobody would see in a name is written out, and other scripts are left alone", () => {
+  assert.equal(visible("a\u202ecod.exe\u0000\u200b"), "a⟨U+202E⟩cod.exe⟨U+0000⟩⟨U+200B⟩");
+  const plain = "שלום\tپنیر‌ها 👩‍🔬\nünïcode";
+  assert.equal(visible(plain), plain);
+});
+
+test("a queue says how many it has, of how many, and where it ends", () => {
+  const items = Array.from({ length: 10 });
+  assert.equal(cutOf("outliers", { items, total: 10, of: 200, cut: "those above 3" }), "10 of 200 episodes: those above 3.");
+  assert.equal(cutOf("leaks", { items, total: 1200 }), "1,200 pairs, the first 10 are listed.");
+  assert.equal(cutOf("duplicates", { items: [{}], total: 1 }), "1 group.");
 });
