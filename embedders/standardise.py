@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 STD_FLOOR: Final = 1e-6
 """Channels with a smaller deviation count as constant: dividing by rounding noise would amplify it."""
 
+IGNORED_STD: Final = 1e30
+"""Stands for the deviation of a channel that tells nothing, such as a counter: its scores are 0 in effect."""
+
 CLIP: Final = 5.0
 """Standard deviations beyond which one outlier would outweigh the rest of its window."""
 

@@ -18,6 +18,7 @@ SCALES: Final = (30, 45, 68, 102, 153)
 """Window sizes, each 1.5 times the previous one, so that every moment has about the size of some window."""
 
 _MIN_STRIDE: Final = 4
+_PADDED: Final = 3  # timesteps at least
 _STRIDES_PER_WINDOW: Final = 6
 _NOTATION: Final = (
     "'whole', 'SIZE:STRIDE', 'multi' or 'multi:SIZE,SIZE,...' in timesteps, or 'both' where several plans are taken"
@@ -154,3 +155,20 @@ def as_plans(value: WindowPlan | str | Iterable[WindowPlan | str]) -> tuple[Wind
     if not listed:
         raise EmbedderError(f"windows: expected one WindowPlan or more, or {_NOTATION}, found {value!r}")
     return tuple(dict.fromkeys(plan for one in listed for plan in (BOTH if one == "both" else (as_plan(one),))))
+
+
+def cut_padding(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows [T, D] without those that end them and are all alike, as padding is; images as they are.
+
+    Single channels may well end at rest, and so may a row or two of several.
+    """
+    if rows.ndim != 2 or rows.shape[1] < 2 or len(rows) < _PADDED or (rows[-_PADDED:] != rows[-1]).any():
+        return rows
+    used = np.flatnonzero((rows != rows[-1]).any(axis=1))
+    return rows[: used[-1] + 1] if used.size else rows
+
+
+def without_padding(spans: NDArray[np.int64], used: int) -> NDArray[np.int64]:
+    """Return [start, stop) of windows [N, 2] without padding, but of those that are mostly padding and start later."""
+    is_cut = (spans[:, 1] > used) & ((spans[:, 0] == 0) | (2 * (used - spans[:, 0]) >= spans[:, 1] - spans[:, 0]))
+    return np.column_stack([spans[:, 0], np.where(is_cut, used, spans[:, 1])])

@@ -190,6 +190,10 @@ def _pad(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:  # noqa
     return {name: np.pad(rows, ((0, round(0.3 * len(rows))), (0, 0))) for name, rows in lanes.items()}
 
 
+def _add_steady(lanes: Lanes, facts: Facts, rng: np.random.Generator, slope: float) -> Lanes:  # noqa: ARG001
+    return {**lanes, "steps": 3 + slope * np.arange(len(lanes[STATE]))[:, None]}
+
+
 def widen(lanes: Lanes, facts: Facts, rng: np.random.Generator, total: int) -> Lanes:  # noqa: ARG001
     """Add smooth random channels to the state until all lanes together have `total`; fewer are the first of more."""
     present = sum(rows.shape[1] for rows in lanes.values())
@@ -232,6 +236,8 @@ NUISANCES: Final = (
     Nuisance("half the rate", partial(_change_rate, factor=0.5)),
     Nuisance("twice the rate", partial(_change_rate, factor=2.0)),
     Nuisance("30 % of zeros at the end", _pad),
+    Nuisance("a lane that counts steps", partial(_add_steady, slope=1.0), 1.0, in_queries=True),
+    Nuisance("a constant lane", partial(_add_steady, slope=0.0), 1.0, in_queries=True),
     Nuisance("a spike in 1 % of the episodes", _spike, 0.01),
     Nuisance("query and half of all outside", _leave_out),
     Nuisance(f"{_FEWEST} channels, for the set's own", _TO_FEWEST, 1.0, in_queries=True),

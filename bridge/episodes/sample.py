@@ -11,6 +11,7 @@ from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_rows
 from bridge.spaces.rotations import Sample, SampledEpisode
 from bridge.spaces.source_labels import source_labels
+from embedders.windows import cut_padding
 from wshard.core.channel_kinds import ChannelKind, KindRun, declared_kinds
 from wshard.core.channel_names import channel_labels
 
@@ -44,7 +45,7 @@ def read_sample(catalog: Catalog, lanes: tuple[LaneSpec, ...], ids: Sequence[int
 def _read(lanes: Sequence[LaneSpec], row: EpisodeRow, locations: OpenLocations) -> SampledEpisode:
     with locations.open(row.address) as file:
         declared = [file.lane_view(lane.name).declaration for lane in lanes]
-        rows = read_rows(file, lanes)[0].astype(np.float64)
+        rows = cut_padding(read_rows(file, lanes)[0].astype(np.float64))
         pairs = [*zip(lanes, declared, strict=True)]
         kinds = tuple(_pick_kinds(declared_kinds(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
         labels = tuple(_pick_labels(channel_labels(one), lane.picked(tuple(one.shape))) for lane, one in pairs)

@@ -13,7 +13,7 @@ from bridge.episodes.read import Failure, attempt, read_bridged
 from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.window_batches import Cuts
-from embedders.windows import WindowPlan
+from embedders.windows import WindowPlan, cut_padding, without_padding
 from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
 
@@ -118,7 +118,7 @@ def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], outcomes: Seq
 def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[EmbeddingRow]]:
     """Return the ledger rows of each job; windows of all jobs are cut from the same frames."""
     plans = [job.space.windows for job in jobs]
-    cuts = Cuts((values, np.concatenate([_spans(plan, len(values)) for plan in plans])) for _, values in ready)
+    cuts = Cuts((values, _used_spans(plans, values)) for _, values in ready)
     vectors = embed_by(jobs[0].embedder, jobs[0].space, cuts).astype("<f4", copy=False)
     rows: list[list[EmbeddingRow]] = [[] for _ in jobs]
     stop = 0
@@ -127,6 +127,11 @@ def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[Embe
             start, stop = stop, stop + len(_spans(plan, len(values)))
             of_job.append(EmbeddingRow(row.id, row.digest, stop - start, vectors[start:stop].tobytes()))
     return rows
+
+
+def _used_spans(plans: Sequence[WindowPlan], values: NDArray[Any]) -> NDArray[np.int64]:
+    spans, used = np.concatenate([_spans(plan, len(values)) for plan in plans]), len(cut_padding(values))
+    return spans if used == len(values) else without_padding(spans, used)
 
 
 @lru_cache(maxsize=256)  # most episodes of an archive have one of a few lengths

@@ -27,12 +27,12 @@ def make_graphs(run: Run) -> None:
         return
     with suppress(Exception):
         catalog, stored = run.archive.catalog, StoredVectors(run.archive)
-        spaces = [space for space in SpaceChoice(catalog, None, None).active() if space.windows.whole]
+        spaces = SpaceChoice(catalog, None, None).active()
         ids = {row.fingerprint: row.id for row in catalog.vectors.spaces("active")}
-        for space in spaces:
+        for space in [space for space in spaces if space.windows.whole and space.metric == COSINE]:
             embedded = catalog.vectors.embedded(ids[space.fingerprint])
             new = len(run.embedded.intersection(embedded))
-            if space.metric != COSINE or new < max(LEAST_EPISODES, _MANY * len(embedded)):
+            if new < max(LEAST_EPISODES, _MANY * len(embedded)) or run.archive.index.open_derived(space) is None:
                 continue
             run.watch.stage("neighbours", len(embedded))
             with suppress(Exception):  # such as of an embedder that only its owner can load

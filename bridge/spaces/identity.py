@@ -7,7 +7,10 @@ from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from embedders.space import Space
+from embedders.standardise import IGNORED_STD
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ def describe_lanes(space: Space) -> str:
     ]
     lanes[_LISTED:] = [f"{len(lanes) - _LISTED} more lanes"] if len(lanes) > _LISTED + 1 else lanes[_LISTED:]
     found = Counter("quaternion" if len(one.reference) > 1 else "angle" for one in space.rotations or ())
+    counters = 0 if space.statistics is None else np.count_nonzero(space.statistics.std >= IGNORED_STD)
+    found |= {"counter": int(counters)} if counters else {}
     channels = ", ".join(plural(count, what) for what, count in ({"channel": space.channels} | found).items())
     units = "".join(f", {one}" for one in space.units or ())
     return f"{', '.join(lanes)} ({channels}{units})"

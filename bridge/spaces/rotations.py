@@ -1,4 +1,4 @@
-"""Find the quaternions and angles among the channels of the lanes to embed, in sampled episodes, and measure them."""
+"""Find the quaternions, angles and counters among the channels of the lanes to embed, in sampled episodes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from bridge.spaces.labelled_sources import find_labelled
 from bridge.spaces.sources import find_source
 from embedders.rotations import Rotation, canonical_rows
+from embedders.standardise import IGNORED_STD
 from wshard.core.channel_kinds import ChannelKind
 from wshard.core.quality.kinds import find_kinds
 
@@ -36,6 +37,9 @@ _MIN_SHARE: Final = 0.75
 """Share of the pools in which a rotation must be found: a single episode shows what is none, or hides what is one."""
 _MAX_STEPS: Final = 5_000  # of a pool
 _BETWEEN: Final = 4  # timesteps without numbers between two episodes: more than kinds are followed over
+_MIN_COUNTED: Final = 32  # steps of all episodes together
+_EVEN: Final = 0.01  # of an increment
+_MIN_EVEN: Final = 0.95  # of the steps
 _TURN: Final = 2 * math.pi
 _EDGE: Final = 0.1
 _BEYOND: Final = 1e-3
@@ -56,10 +60,11 @@ class SampledEpisode:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows [R, D] of several episodes, and the rotations and, for each lane, the sources found in them."""
+    """The rows [R, D] of several episodes, and the rotations, counters and, for each lane, sources found in them."""
 
     rows: Rows
     rotations: tuple[Rotation, ...]
+    counters: tuple[int, ...]
     sources: tuple[tuple[SourceScale, ...], ...]
 
     @staticmethod
@@ -73,15 +78,16 @@ class Sample:
             for start, count in _rotations_of(number, slice(first, stop), episodes)
         ]
         sources = [_find_sources(slice(first, stop), rotations, episodes) for first, stop in pairwise(edges)]
-        return Sample(rows, tuple(rotations), tuple(sources))
+        return Sample(rows, tuple(rotations), _find_counters(edges, episodes), tuple(sources))
 
     def measure(self, statistics: Statistics, rotations: Sequence[Rotation]) -> Statistics:
-        """Return the statistics with those of rotations in their canonical form."""
+        """Return the statistics with those of rotations in their canonical form, and those of counters ignored."""
         rows = canonical_rows(self.rows, rotations)
         mean, std = statistics.mean.copy(), statistics.std.copy()
         for rotation in rotations:
             part = rows[:, rotation.channels]
             mean[rotation.channels], std[rotation.channels] = part.mean(axis=0), part.std(axis=0)
+        std[[*self.counters]] = IGNORED_STD
         return replace(statistics, mean=mean, std=std)
 
 
@@ -104,6 +110,24 @@ def _find_sources(
         return labelled
     source = find_source(rows)
     return () if source is None else (source,)
+
+
+def _find_counters(edges: Sequence[int], episodes: Sequence[SampledEpisode]) -> tuple[int, ...]:
+    """Return the channels that grow by one increment in all episodes, which tells nothing, or are declared as counters.
+
+    None if there are no others.
+    """
+    steps = np.concatenate([np.diff(episode.rows, axis=0) for episode in episodes])
+    if len(steps) < _MIN_COUNTED:
+        return ()
+    increments = np.median(steps, axis=0)
+    is_even = np.mean(np.abs(steps - increments) <= _EVEN * np.abs(increments), axis=0) >= _MIN_EVEN
+    is_counter = is_even & (increments != 0)
+    for number, (first, stop) in enumerate(pairwise(edges)):
+        if declared := Counter(kinds for episode in episodes if (kinds := episode.declared[number])):
+            runs = declared.most_common(1)[0][0]
+            is_counter[first:stop] = [kind is ChannelKind.COUNTER for count, kind in runs for _ in range(count)]
+    return () if is_counter.all() else tuple(np.flatnonzero(is_counter).tolist())
 
 
 def _rotations_of(lane: int, channels: slice, sample: Sequence[SampledEpisode]) -> list[_Found]:

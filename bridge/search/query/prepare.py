@@ -18,6 +18,7 @@ from bridge.spaces.space_choice import SpaceChoice
 from catalog.filters.where import EVERYTHING
 from embedders.base import embed_by
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, default_embedder, embedder_of
+from embedders.windows import cut_padding
 from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class QueryPreparer:
 
     def _embed(self, space: Space, windows: Sequence[NDArray[Any]], examples: Examples) -> View:
         canonical = [*map(space.canonical, windows, (example.labels for example in examples.all))]
-        vectors = embed_by(self.embedder_for(space), space, canonical)
+        vectors = embed_by(self.embedder_for(space), space, [*map(cut_padding, canonical)])
         return View(space, canonical, vectors, self.spaces.weights_of(space))
 
     def _prepare_parts(self, space: Space, windows: Sequence[NDArray[Any]], examples: Examples) -> View | None:

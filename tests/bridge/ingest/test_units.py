@@ -1,4 +1,4 @@
-"""Episodes in mm and in m are compared as if all were in the unit of most; archives in one unit stay as they are."""
+"""Episodes in mm and in m are compared as if all were in the unit of most; counters and padding change nothing."""
 
 from __future__ import annotations
 
@@ -103,3 +103,21 @@ def test_a_named_robot_has_its_own_scale_where_sizes_vary_freely(tmp_path):
             assert len({int(hit.episode_id) % 2 for hit in hits}) == 2
             assert {int(hit.episode_id) % 5 for hit in hits} == {int(hits[0].episode_id) % 5}
             assert hits[0].score == pytest.approx(1, abs=1e-5)
+
+
+def test_counters_and_padding_change_no_score(tmp_path):
+    def of(number, start, padding):
+        one = episode(number % 4, number)
+        lanes = {"steps": np.arange(start, start + one.length, dtype=np.float64)[:, None]}
+        lanes |= {name: channel.data for name, channel in one.observations.items()}
+        lanes = {name: np.pad(rows, ((0, padding), (0, 0))) for name, rows in lanes.items()}
+        channels = {name: Channel.of(name, rows) for name, rows in lanes.items()}
+        return episode(number % 4, number, one.length + padding, observations=channels, actions={}, rewards=None)
+
+    episodes = [of(number, 100 * number, 12 * (number % 3 == 1)) for number in range(24)]
+    ingest(tmp_path / "archive", *save(tmp_path / "data", *episodes), windows="both")
+    assert all("1 counter" in describe_lanes(space) for space in spaces_of(tmp_path / "archive"))
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for number, start, padding in ((6, 7, 0), (7, 7, 0), (7, 0, 30), (6, 0, 5)):
+            best = retriever.search_similar_episodes(of(number, start, padding), 1, plain=True)[0]
+            assert (int(best.episode_id.rpartition("-")[2]), best.score) == (number, pytest.approx(1, abs=1e-5))

@@ -63,6 +63,13 @@ def test_readings_that_are_equally_likely_are_named(tmp_path):
     assert len(_episodes(tmp_path / "a.npz", chosen)) == 9
 
 
+def test_a_column_of_one_text_begins_no_episodes_and_a_unit_counts_none(tmp_path):
+    rows = [f"{0.05 * step},{step % 7},{step % 5},ann" for step in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["time,pos_x,force_N,operator", *rows]))
+    (one,) = _episodes(tmp_path / "a.csv", describe_guess(guess_layout(tmp_path / "a.csv")))
+    assert sorted(one.observations["state"].names) == ["force_N", "pos_x"]
+
+
 def test_what_holds_no_arrays_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     with pytest.raises(FormatError, match="expected arrays"):

@@ -206,6 +206,8 @@ def weak_boundaries(arrays: Sequence[ArrayFacts], labels: Mapping[str, Array], r
 def _weak_boundary(facts: ArrayFacts, values: Array) -> Iterator[Boundary]:
     steps = np.diff(values.astype(np.int64))
     begins = np.flatnonzero(steps != 1) + 1
+    if not steps.any():
+        return  # one value in all rows
     if facts.meaning == names.UNKNOWN and len(begins) and (values[begins] == values[0]).all():
         yield _named(rules.RESTARTS, facts, np.append(0, begins), "begins anew in each")
         return

@@ -115,7 +115,7 @@ def _of_steps(tokens: list[str], words: set[str]) -> str:
         SUCCESS: words & _SUCCESSES and is_plain,
         UNKNOWN: words & _EPISODES or words & _INDEXES,  # of episodes
         ACTION: (words & _ACTIONS or tokens[0] == "u") and is_plain,
-        LENGTHS: words & _COUNTERS and words & {"num", "n", "nb"} and len(words) > 1,
+        LENGTHS: words & (_COUNTERS - {"n"}) and words & {"num", "n", "nb"},  # not of force_N
         COUNTER: words & _COUNTERS and words <= _COUNTERS | {"time", "global", "sim", "env"},
         TIME: words & (_TIMES | _UNITS - {"s"}) and words <= _TIMES | _UNITS | _KINDS_OF_TIME,
         MASK: words & _VALID,
