@@ -151,9 +151,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
     On a terminal each row is one line of its width: the widest cells are truncated, numbers and ids last; paths at the
     beginning, other names in the middle, as many differ only at their end. Elsewhere, and with whole=True, nothing is.
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.cells import cell_len  # all of rich would take a tenth of a command's time
 
     heads = [printable(name.lstrip(">/=")) for name in columns]
     cells = [[printable(_drawable(cell)) for cell in row] for row in rows]
@@ -164,17 +162,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
             [_shortened(cell, width, name[:1]) for cell, width, name in zip(row, widths, columns, strict=True)]
             for row in cells
         ]
-    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
-    for name, head in zip(columns, heads, strict=True):
-        table.add_column(escape(head), justify="right" if name.startswith(">") else "left", no_wrap=True)
-    for row in cells:
-        table.add_row(*map(escape, row))
     # Rows are never wrapped: a wrapped id could not be copied.
-    console = Console(file=sys.stdout, width=_MAX_LINE_WIDTH)
-    with console.capture() as drawn:
-        console.print(table)
-    for line in drawn.get().splitlines():
-        typer.echo(line.rstrip())
+    widths = [max(map(cell_len, column)) for column in zip(heads, *cells, strict=True)]
+    for row in (*([heads] if any(columns) else []), *cells):
+        parts = []
+        for cell, width, name in zip(row, widths, columns, strict=True):
+            space = " " * (width - cell_len(cell))
+            parts.append(space + cell if name.startswith(">") else cell + space)
+        typer.echo((" " * _GAP).join(parts).rstrip())
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> list[int]:
