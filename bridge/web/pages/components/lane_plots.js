@@ -84,9 +84,9 @@ export class LanePlot {
     fill(this.chips,
       truth.values.map((_, index) => {
         const chip = h("button", {
-          class: "chip", "aria-pressed": String(this.visible.has(index)), "aria-label": `Channel ${channelLabel(truth, index)}`,
+          class: "chip", "aria-pressed": String(this.visible.has(index)),
           onclick: () => this.toggle(index),
-        }, channelLabel(truth, index), this.values[index]);
+        }, h("span", { class: "unseen" }, "Channel "), channelLabel(truth, index), " ", this.values[index]);
         chip.style.setProperty("--channel", channelColour(truth.channels[index]));
         return chip;
       }),

@@ -88,7 +88,7 @@ export class HitList {
     this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"}${among} · ${Math.round(found.milliseconds)} ms`;
     const compared = [...new Set(this.hits.flatMap((hit) => hit.compared_by || []))];
     fill(this.notes, compared.length > 0 && h("p", {}, `Compared by ${compared.join(", ")}.`), found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
-      left.map((one) => h("p", {}, `Not compared: ${plural(one.episodes, "episode")} that pass the filter ${one.reason}: ${one.remedy}`)),
+      left.length > 0 && h("p", {}, `Not compared: ${plural(left.reduce((sum, one) => sum + one.episodes, 0), "episode")} that pass the filter. `, remediesOf(left)),
       found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
       found.missing > 0 && h("p", {}, `${found.missing} skipped: their files are missing or have changed`));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
@@ -226,6 +226,14 @@ export class SimilarMoments {
       if (!signal.aborted) this.element.removeAttribute("aria-busy");
     }
   }
+}
+
+/** Why episodes were not compared, and what compares them: each remedy once. @param {Json[]} left */
+function remediesOf(left) {
+  /** @type {Map<string, string[]>} */
+  const reasons = new Map();
+  for (const { episodes, reason, remedy } of left) reasons.set(remedy, [...(reasons.get(remedy) ?? []), `${episodes} ${reason}`]);
+  return [...reasons].map(([remedy, those]) => `${those.join(", ")}: ${remedy}.`).join(" ");
 }
 
 /**
