@@ -101,12 +101,9 @@ def main() -> None:
                 seconds, peak, _ = run(["-c", COMMAND, "ingest", str(place), "--archive", str(lab)])
                 each = f"{seconds:8.1f} CPU s {1e6 * seconds / count:8.0f} us an episode"
                 print(f"{count:>8,} episodes  {name:<7} {each} {peak:8.0f} MB", flush=True)
-            _, _, text = run(["-c", SEARCH, str(lab)])
-            resident, *times = text.split()
-            print(
-                f"{count:>8,} episodes  search  {resident} MB; default, filtered, moments ms: {', '.join(times)}",
-                flush=True,
-            )
+            _, peak, text = run(["-c", SEARCH, str(lab)])
+            shown = f"{peak} MB; default, filtered, moments: {', '.join(text.split())} CPU ms"
+            print(f"{count:>8,} episodes  search  {shown}", flush=True)
 
 
 if __name__ == "__main__":
