@@ -103,6 +103,7 @@ class DerivedNumbers:
 
 def _publish(path: Path, *parts: bytes) -> None:
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name != LEDGER_FILE:  # a search copy that was removed meanwhile must not come back
+            path.parent.mkdir(parents=True, exist_ok=True)
         with publish(path) as file:
             file.writelines(parts)

@@ -73,7 +73,8 @@ def test_a_queue_is_worked_through_by_mouse_and_its_columns_stay_where_they_are(
     page.get_by_role("toolbar").get_by_text("the catalog is busy").wait_for()
     is_current(page, 7)
     for left in (1, 0):
-        page.get_by_role("toolbar").get_by_role("button", name="Undo").click()
+        with page.expect_response("**/api/undos"):
+            page.get_by_role("toolbar").get_by_role("button", name="Undo").click()
         page.get_by_text(f"{left} of 10 reviewed").wait_for()
     assert app.archive.catalog.query.count("review:unsure,rejected") == 0
 

@@ -274,7 +274,7 @@ def test_notes_tags_and_keys_on_the_page(page, app):
     page.keyboard.press("5")
     page.locator(".star[aria-pressed='true']").nth(4).wait_for()
     page.keyboard.press("t")
-    page.get_by_label("Tag (with").fill("seen")
+    page.get_by_role("dialog").get_by_role("textbox").fill("seen")
     page.keyboard.press("Enter")
     page.locator(".tag", has_text="seen").wait_for()
     place = page.get_by_role("navigation", name="Place in the list")

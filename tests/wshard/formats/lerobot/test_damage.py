@@ -336,7 +336,7 @@ def test_a_damaged_line_of_tasks_is_refused(v21, line, message):
 
 
 def test_an_added_episode_changes_no_other(v21):
-    before = list_episodes(v21)
+    before = [*list_episodes(v21)]
     shutil.copy2(v21 / V21_DATA, v21 / "data/chunk-000/episode_000003.parquet")
     with (v21 / "meta/episodes.jsonl").open("a") as file:
         file.write('{"episode_index": 3, "tasks": ["push the T"], "length": 12}\n')
