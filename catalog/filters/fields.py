@@ -85,9 +85,9 @@ TEXT_OPERATORS: Final = ("contains", "startswith")
 """Operators of text only."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
-    {"env": "env_id", "episode": "episode_id", "reward": "total_reward"}
+    {"env": "env_id", "episode": "episode_id", "reward": "total_reward", "task": "meta.task"}
 )
-"""Short names that the text and URL forms write, and every form understands."""
+"""Short names that every form understands; the text and URL forms write those of plain fields."""
 
 MAX_PARTS: Final = 50
 """Parts of a field's name: databases nest an expression for each key of the metadata."""
@@ -175,6 +175,7 @@ class Field:
 @lru_cache(maxsize=1024)
 def field_of(name: str) -> Field:
     """Parse a field's name; FilterError if there is no such field."""
+    name = ALIASES.get(name, name) if isinstance(name, str) else name
     match = NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or not storable(name):
         raise FilterError(f"expected the name of a field ({_listed()}), found {name!r}")

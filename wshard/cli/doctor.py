@@ -56,10 +56,13 @@ def doctor(as_json: JsonOption = False) -> None:
 
 
 def find_hiding() -> Iterator[str]:
-    """Yield a sentence for each module that programs started in this folder would take for a package of ours."""
+    """Yield a sentence for each module that programs started in this folder would take for a package of ours.
+
+    A clone of this repository, where one installs it, has the same packages and hides nothing.
+    """
     folders = [Path(entry).resolve() for entry in ("", *sys.path)]
     for folder in dict.fromkeys(folders[: folders.index(_HERE) if _HERE in folders else None]):
-        for name in PACKAGES if folder != _HERE else ():
+        for name in () if folder == _HERE or (folder / "wshard" / "__init__.py").is_file() else PACKAGES:
             for path in (folder / name / "__init__.py", folder / f"{name}.py"):
                 if path.is_file():
                     yield f"{path} hides the package {name} of wshard from programs started here: rename it"
