@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints, Rows
@@ -28,7 +30,7 @@ APART: Final = 2
 _COMPARED: Final = 4  # blocks of a query, at most
 _PER_SPAN: Final = 16  # places at which all these are compared for each span returned, as neighbours are one span
 _COARSE: Final = 2  # every n-th of these blocks is compared with all places
-_AT_ONCE: Final = 1 << 14  # blocks compared at once, while they fit in the CPU cache
+_AT_ONCE: Final = 1 << 13  # blocks compared at once, while they fit in the CPU cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,27 @@ class BlockTemplate:
             values = _average(rows, begins + BLOCK) - values
         return BlockTemplate(query, values, shifts.tolist())
 
+    @property
+    def coarse_shifts(self) -> list[int]:
+        """Those of the blocks that are compared with all places."""
+        return self.shifts[::_COARSE]
+
+    def weigh(self) -> Floats:
+        """Return what blocks with their squared lengths are multiplied by [phases * coarse shifts, D + 1]."""
+        values = self.values[:, ::_COARSE]
+        weights = np.concatenate([-2 * values, np.ones((*values.shape[:2], 1))], axis=2, dtype=np.float32)
+        return weights.reshape(-1, weights.shape[2])
+
+    def add_products(self, products: Floats, least: Floats) -> None:
+        """Fill in the squared distances of places, of the nearest phase; products: of weigh() with these and more."""
+        squares = (self.values[:, ::_COARSE] ** 2).sum(axis=(1, 2)).tolist()
+        count, size = len(self.coarse_shifts), len(least)
+        for phase, square in enumerate(squares):
+            total = products[phase * count, :size] + np.float32(square)
+            for number, shift in enumerate(self.coarse_shifts[1:], start=phase * count + 1):
+                total += products[number, shift : shift + size]
+            np.minimum(least, total, out=least) if phase else np.copyto(least, total)
+
 
 def _average(rows: Rows, begins: Ints) -> Rows:
     """Return the means of the BLOCK rows from these on [..., D], of fewer at the end."""
@@ -104,27 +127,25 @@ class BlockGrid:
     starts: NDArray[np.int32]
     room: NDArray[np.int32]
 
-    def measure(self, template: BlockTemplate) -> BlockDistances:
-        """Compare every second block of a template with what is at every place, at the best of its phases."""
-        values, shifts = template.values[:, ::_COARSE], template.shifts[::_COARSE]
-        phases, count, channels = values.shape
-        asked = np.concatenate([-2 * values, np.ones((phases, count, 1))], axis=2).astype(np.float32)
-        asked = asked.reshape(phases * count, channels + 1)
-        squares = (values**2).sum(axis=(1, 2)).tolist()
-        length = max(0, len(self.values) - template.shifts[-1])
-        distances = np.empty(length, np.float32)
-        for begin in range(0, length, _AT_ONCE):
-            end = min(begin + _AT_ONCE, length)
-            products, size = asked @ self.values[begin : end + shifts[-1]].T, end - begin
-            for phase, square in enumerate(squares):
-                total = products[phase * count, :size] + np.float32(square)
-                for number, shift in enumerate(shifts[1:], start=phase * count + 1):
-                    total += products[number, shift : shift + size]
-                least = distances[begin:end]
-                np.minimum(least, total, out=least) if phase else np.copyto(least, total)
-        distances /= count * channels
-        distances[self.room[:length] <= len(template.query.rows) - phases] = np.inf
-        return BlockDistances(self, template, distances)
+    def measure(self, templates: Sequence[BlockTemplate]) -> list[BlockDistances]:
+        """Compare every second block of templates with what is at every place, at the best of their phases.
+
+        All are compared with a block while it is in the CPU cache.
+        """
+        asked = np.concatenate([one.weigh() for one in templates])
+        lengths = [max(0, len(self.values) - one.shifts[-1]) for one in templates]
+        distances = [np.empty(length, np.float32) for length in lengths]
+        reach = max(one.coarse_shifts[-1] for one in templates)
+        for begin in range(0, max(lengths), _AT_ONCE):
+            products = asked @ self.values[begin : begin + _AT_ONCE + reach].T
+            first = 0
+            for one, least in zip(templates, distances, strict=True):
+                one.add_products(products[first:], least[begin : begin + _AT_ONCE])
+                first += len(one.values) * len(one.coarse_shifts)
+        for one, found in zip(templates, distances, strict=True):
+            np.divide(found, len(one.coarse_shifts) * one.values.shape[2], out=found)
+            found[self.room[: len(found)] <= len(one.query.rows) - len(one.values)] = np.inf
+        return [BlockDistances(self, one, found) for one, found in zip(templates, distances, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.search.moments.block_distances import APART, BLOCK, BlockGrid, BlockTemplate, Nearest, Paced, make_blocks
+from bridge.search.moments.block_distances import (
+    APART,
+    BLOCK,
+    BlockDistances,
+    BlockGrid,
+    BlockTemplate,
+    Nearest,
+    Paced,
+    make_blocks,
+)
 from bridge.search.moments.lane_rows import PreparedRows
 from embedders.trajectory.resample import resample
 
@@ -131,23 +140,23 @@ class Timesteps(Mapping[int, PreparedRows]):
             lengths[np.isin(self.episodes, allowed, invert=True)] = 0
         room = lengths[self._owners] - self._starts
 
-        def grid_of(steps: int) -> tuple[BlockGrid, int]:
-            every = 1 if steps < _LONG else 2
-            places = slice(None, None, every)
-            grid = BlockGrid(
-                self.episodes, self.blocks[places], self._owners[places], self._starts[places], room[places]
-            )
-            return grid, APART * every
+        def measure_all(queries: Sequence[Paced]) -> list[BlockDistances]:
+            found: dict[int, BlockDistances] = {}
+            for every in (1, 2):
+                numbers = [place for place, one in enumerate(queries) if (len(one.rows) >= _LONG) == (every == 2)]
+                some, step = slice(None, None, every), APART * every
+                templates = [BlockTemplate.of(queries[place], step, 1 if place else step) for place in numbers]
+                parts = self.blocks[some], self._owners[some], self._starts[some], room[some]
+                if templates:
+                    found |= zip(numbers, BlockGrid(self.episodes, *parts).measure(templates), strict=True)
+            return [found[place] for place in range(len(queries))]
 
-        first, *others = queries
-        grid, step = grid_of(len(first.rows))
-        near = grid.measure(BlockTemplate.of(first, step, step))
+        first = queries[0]
+        near, *paced = measure_all(queries)
         same, distances = near.select(count)
-        rivals, found = count // _RIVALS, list[Nearest]()
+        rivals = count // _RIVALS
         farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
-        for query in others:
-            grid, step = grid_of(len(query.rows))
-            found.append(grid.measure(BlockTemplate.of(query, step, 1)).select(rivals, farthest)[0])
+        found = [one.select(rivals, farthest)[0] for one in paced]
         equal, _ = near.choose_phases(near.below(_EQUAL, _MOST_EQUAL))
         return Scanned(same, self._scan_changes(first, room, rivals), equal, found)
 
@@ -156,7 +165,7 @@ class Timesteps(Mapping[int, PreparedRows]):
         if len(query.rows) < 2 * BLOCK:
             return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
         grid = BlockGrid(self.episodes, self._changes, self._owners[::2], self._starts[::2], room[::2])
-        return grid.measure(BlockTemplate.of(query, 2 * APART, 2 * APART, changes=True)).select(count)[0]
+        return grid.measure([BlockTemplate.of(query, 2 * APART, 2 * APART, changes=True)])[0].select(count)[0]
 
 
 def join(parts: Sequence[Timesteps | None]) -> Timesteps | None:
