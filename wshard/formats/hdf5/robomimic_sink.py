@@ -35,6 +35,7 @@ _ACTION_PREFIXES: Final = ("actions_", "action_")
 _STEPS: Final = (REWARD, EXACT_REWARD, DONE)
 _INSTRUCTION: Final = "language_instruction"
 _STEP_COUNT: Final = "num_samples"
+_RATE: Final = "control_freq"
 _STORED_OTHERWISE: Final = (FINAL, LEFT_OUT, FILTERS, ENV_ARGS, _PROBLEM, _STEP_COUNT)
 
 
@@ -116,9 +117,14 @@ class RobomimicSink(Hdf5Sink):
             return
         existing = json_attribute(data, ENV_ARGS, self._where)
         if existing != env_args:
+            expected, found = _settings(existing), _settings(env_args)
+            differ = (name for name in (*expected, *found) if expected.get(name) != found.get(name))
+            name, advice = next(differ, "env_kwargs"), "write it to another file"
+            if name == _RATE:
+                advice += f"; or, if it is of times, state it in the layout: rate = {ep.timebase.tick_hz:.0f}"
             raise EpisodeError(
-                f"{self._where}: episode {ep.id!r}: expected the environment {existing.get('env_name')!r} with the "
-                f"env_args of the file, found {env_args.get('env_name')!r}; write it to another file"
+                f"{self._where}: episode {ep.id!r}: expected the env_args of the file, "
+                f"{name} = {expected.get(name)!r}, found {found.get(name)!r}; {advice}"
             )
 
     def _add_filters(self, ep: Episode, group: Any) -> None:
@@ -196,8 +202,14 @@ def environment_of(ep: Episode | EpisodeInfo) -> dict[str, Any]:
         settings = args.get("env_kwargs")
         stated = dict(settings) if isinstance(settings, dict) else {}
         rate = ep.timebase.tick_hz
-        args["env_kwargs"] = stated | ({} if stated.get("control_freq") == rate else {"control_freq": float(rate)})
+        args["env_kwargs"] = stated | ({} if stated.get(_RATE) == rate else {_RATE: float(rate)})
     return args
+
+
+def _settings(env_args: dict[str, Any]) -> dict[str, Any]:
+    """Return env_args and the settings within env_kwargs by name."""
+    settings = env_args.get("env_kwargs")
+    return {**env_args, **settings, "env_kwargs": None} if isinstance(settings, dict) else env_args
 
 
 def follow(values: Array, final: Any) -> Array:

@@ -41,7 +41,7 @@ from wshard.formats.layouts.facts import EpisodeFacts
 from wshard.formats.layouts.layout import ACTION, FOLDERS, SUFFIXES
 from wshard.formats.layouts.named import find_layout
 from wshard.formats.layouts.plan import given_names, plan_arrays
-from wshard.formats.layouts.step_values import NO_TIME
+from wshard.formats.layouts.step_values import NO_TIME, rate_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -242,9 +242,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             rate = 1 / stated if stated and rate.startswith("1/") else stated
         if rate is None and times is not None and table.length > 1:
             known = np.asarray(times[0 : min(table.length, _CLOCK_ROWS)]).astype(np.int64)
-            steps = np.diff(known[known != NO_TIME])
-            step = float(np.median(steps)) if len(steps) else 0.0
-            rate = 1e9 / step if step > 0 else None
+            rate = rate_of(known[known != NO_TIME])
         return None if rate is None else stated_clock(rate)
 
     def _encoded(self, ref: EpisodeSlice, info: EpisodeInfo, block: str) -> Any:

@@ -15,6 +15,8 @@ from wshard.formats.layouts.layout import UNITS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from wshard.core.types import Array
     from wshard.formats.layouts.columns import RowArray
     from wshard.formats.layouts.layout import ArrayRule
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 NO_TIME: Final = -(1 << 63)
 """Stands for a time that is missing."""
 
+_WHOLE: Final = 0.01  # how far a rate may be from a whole number of Hz that it is taken for
+_DEVIATIONS: Final = 3.0  # of the mean step, which scatter explains
 _LATEST: Final = 2.0**63  # nanoseconds
 _FLAGS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "success", "succeeded"), True),
@@ -105,3 +109,19 @@ def is_true(text: str, where: str) -> bool:
     if found is None:
         raise FormatError(f"{where}: expected true or false, found {shown(text)}: a layout can say that it is metadata")
     return found
+
+
+def rate_of(stamps: NDArray[np.int64]) -> float | None:
+    """Return the rate of times in nanoseconds, by their median step; None if that is not positive.
+
+    Where the steps scatter, it is the whole number of Hz within 1 % of the mean rate, if the scatter explains what they
+    differ by: episodes of one robot with the clock of a computer have one rate.
+    """
+    steps = np.diff(stamps)
+    step = float(np.median(steps)) if len(steps) else 0.0
+    if step <= 0:
+        return None
+    usual = steps[(steps > step / 2) & (steps < step * 1.5)]  # without gaps
+    rate, spread = 1e9 / float(usual.mean()), float(usual.std() / usual.mean())
+    explained = min(_WHOLE, _DEVIATIONS * spread / len(usual) ** 0.5)
+    return float(round(rate)) if abs(rate - round(rate)) <= explained * round(rate) else 1e9 / step

@@ -192,6 +192,8 @@ def test_a_refused_episode_and_an_error_change_nothing(tmp_path):
         for one in refused:
             with pytest.raises(EpisodeError):
                 sink.write(one)
+        with pytest.raises(EpisodeError, match=r"control_freq = .*, found 49\.79; .*: rate = 50"):
+            sink.write(replace(ep, id="x", timebase=TimebaseSpec(tick_hz=49.79)))
     assert path.read_bytes() == before
     with pytest.raises(ZeroDivisionError), open_sink(path, "robomimic") as sink:
         sink.write(replace(ep, id=f"y{1 / len(sink.write(replace(ep, id='z'))[:0])}"))

@@ -271,3 +271,18 @@ def test_arrays_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:
     how = _described(tmp_path, 'container = "npz"\n[episodes]\nby = "lengths"\narray = "lengths"\n')
     with pytest.raises(LayoutError, match="expected an array 'lengths', found q, u, r, where"):
         list_episodes(tmp_path / "a.npz", how)
+
+
+@pytest.mark.parametrize(("hz", "jitter", "expected"), [(50, 1e-3, 50.0), (30, 1e-3, 30.0), (29.97, 1e-6, 29.97)])
+def test_episodes_with_scattered_times_have_one_rate(tmp_path, hz, jitter, expected):
+    rng, layout = np.random.default_rng(0), tmp_path / "own.toml"
+    layout.write_text(
+        'layout = 1\ncontainer = "table"\n[arrays]\nq = "observation/state"\nt = {is = "time", unit = "s"}\n'
+    )
+    for number in range(5):
+        times = 100 + np.arange(80) / hz + rng.normal(0, jitter, 80)
+        times[40:] += number  # a gap
+        pa.csv.write_csv(pa.table({"q": rng.normal(size=80), "t": times}), tmp_path / f"{number}.csv")
+        with open_episode(tmp_path / f"{number}.csv", format_name=layout_reference(layout)) as episode:
+            rate = episode.timebase.tick_hz
+            assert rate == (expected if expected == round(expected) else pytest.approx(expected, rel=1e-4))
