@@ -108,6 +108,15 @@ def test_an_address_leads_to_a_time_and_a_span(page, app):
     open_episode(page, app, "arm-01", "?t=1.5&span=20:60")
     page.get_by_text("span 20:60").wait_for()
     assert step_of(page) == 30
+    band = """([start, stop]) => [...document.querySelectorAll(".lane .u-over")].every((over) => {
+      const select = over.querySelector(".u-select"), wide = over.clientWidth / 82;
+      return Math.abs(select.offsetLeft - start * wide) < 3 && Math.abs(select.offsetWidth - (stop - 1 - start) * wide) < 3;
+    })"""
+    for width, scheme in ((1280, "light"), (1000, "light"), (1280, "light"), (1000, "dark"), (1280, "light")):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(100)
+        page.wait_for_function(band, arg=[20, 60], timeout=3000)
     page.keyboard.press("Escape")
     page.get_by_text("drag over a plot").wait_for()
     assert "span" not in page.url

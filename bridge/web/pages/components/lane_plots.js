@@ -165,11 +165,15 @@ export class LanePlot {
       hooks: {
         setCursor: [(plot) => this.hovered(plot)],
         setSelect: [(plot) => this.selected(plot)],
-        draw: [(plot) => this.drawMarks(plot)],
+        draw: [(plot) => this.drawMarks(plot), () => this.placeOver()],
       },
     }, /** @type {uPlot.AlignedData} */ (/** @type {unknown} */ (data)), this.place);
     this.plot.over.append(this.head);
     this.plot.over.addEventListener("click", (event) => this.clicked(event));
+  }
+
+  /** Playhead and span, where the scale is known: uPlot takes a size and a scale up only just before it draws. */
+  placeOver() {
     this.show(this.step);
     this.showSpan(this.span);
   }
@@ -271,7 +275,5 @@ export class LanePlot {
 
   resize() {
     if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: HEIGHT });
-    this.show(this.step);
-    this.showSpan(this.span);
   }
 }
