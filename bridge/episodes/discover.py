@@ -60,11 +60,11 @@ class Discovery:
     states: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     unchanged: Mapping[str, tuple[str, Sequence[int]]] = field(default_factory=dict)
 
-    def count_formats(self) -> dict[str, tuple[int, int]]:
-        """Return the numbers of locations and of episodes in each format."""
+    def count_formats(self, failed: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
+        """Return the numbers of locations and of episodes in each format, without failed ones, by their paths."""
         counts: dict[str, tuple[int, int]] = {}
         unlisted = Counter((how, len(ids)) for how, ids in self.unchanged.values())
-        for (how, size), count in (self.episodes.count_places() + unlisted).items():
+        for (how, size), count in (self.episodes.count_places(Counter(failed)) + unlisted).items():
             name = parse_read_as(how)[0] or OWN_FORMAT
             locations, episodes = counts.get(name, (0, 0))
             counts[name] = locations + count, episodes + count * size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -55,10 +55,12 @@ class DiscoveredEpisodes(Sequence[FoundEpisode]):
             return FoundEpisode(EpisodeAddress(self._files[number], read_as=self._how[number]))
         return FoundEpisode(*self._locations[part - 1][number - self._stops[part - 1]])
 
-    def count_places(self) -> Counter[tuple[str, int]]:
-        """Return the number of places by how they are read and by how many episodes they have."""
-        sizes = Counter((location[0][0].read_as, len(location)) for location in self._locations if location)
-        return Counter((how, 1) for how in self._how) + sizes
+    def count_places(self, failed: Mapping[str, int]) -> Counter[tuple[str, int]]:
+        """Return the number of places by how they are read and by how many episodes they have besides failed ones."""
+        files = ((how, int(path not in failed)) for path, how in zip(self._files, self._how, strict=True))
+        firsts = ((location[0][0], len(location)) for location in self._locations if location)
+        sizes = ((first.read_as, size - failed.get(first.uri, 0)) for first, size in firsts)
+        return Counter((how, size) for how, size in chain(files, sizes) if size > 0)
 
 
 class ChosenEpisodes(Sequence[FoundEpisode]):

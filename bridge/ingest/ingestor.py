@@ -223,7 +223,6 @@ class TrajectoryIngestor:
         report = IngestReport()
         report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
         report.skipped, report.unread = discovery.skipped, discovery.unread
-        report.formats = discovery.count_formats()
         with workers(workers_count) as pool:
             run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
             self._begin(discovery.folders)
@@ -236,6 +235,7 @@ class TrajectoryIngestor:
             make_graphs(run)
             report.delayed, report.anomalies = run.index_sync.delayed, run.anomalies.list()
             report.alike = find_alike_lanes(self._archive.catalog) if report.embedded else []
+        report.formats = discovery.count_formats(failure.path for failure in report.failed)
         report.seconds = time.perf_counter() - started
         return report
 

@@ -560,3 +560,11 @@ def test_invalid_episode_in_a_folder_is_reported_by_suffix(tmp_path):
     assert "not read: 2 files of no known layout: " in output.stderr
     assert "skipped: 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in output.stderr
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".mp4"] == 1
+
+
+def test_a_location_whose_only_episode_failed_is_not_counted_as_read(tmp_path):
+    (tmp_path / "20260101T000000-a-b-50.npz").write_bytes(b"no archive")
+    arguments = ["ingest", str(tmp_path / "20260101T000000-a-b-50.npz"), "--archive", str(tmp_path / "archive")]
+    output = CliRunner().invoke(app, arguments)
+    assert "failed: " in output.stderr
+    assert "read as" not in output.stderr
