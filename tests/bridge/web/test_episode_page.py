@@ -110,7 +110,8 @@ def test_an_address_leads_to_a_time_and_a_span(page, app):
     assert step_of(page) == 30
     band = """([start, stop]) => [...document.querySelectorAll(".lane .u-over")].every((over) => {
       const select = over.querySelector(".u-select"), wide = over.clientWidth / 82;
-      return Math.abs(select.offsetLeft - start * wide) < 3 && Math.abs(select.offsetWidth - (stop - 1 - start) * wide) < 3;
+      const off = [select.offsetLeft - start * wide, select.offsetWidth - (stop - 1 - start) * wide];
+      return off.every((pixels) => Math.abs(pixels) < 3);
     })"""
     for width, scheme in ((1280, "light"), (1000, "light"), (1280, "light"), (1000, "dark"), (1280, "light")):
         page.set_viewport_size({"width": width, "height": 800})
