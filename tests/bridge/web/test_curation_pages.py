@@ -114,6 +114,8 @@ def test_collections_are_saved_compared_split_and_dropped(page, app):
     page.get_by_label("Name of the collection").fill("three")
     page.keyboard.press("Enter")
     page.get_by_text("collection three: 3 episodes").wait_for()
+    page.keyboard.press("u")
+    page.get_by_text("cannot be undone: collection three: 3 episodes").wait_for()
     page.goto(f"{app.url}/collections")
     page.get_by_label("Choose two").check()
     page.get_by_label("Choose three").check()

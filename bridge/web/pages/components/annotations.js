@@ -17,7 +17,7 @@ export function afterChange(act) {
   watchers.add(act);
 }
 
-/** What this tab has changed, each with the number by which the server takes it back. @returns {{ label: string, undo: number }[]} */
+/** What this tab has changed, each with the number by which the server takes it back, if it can. @returns {{ label: string, undo?: number }[]} */
 function changesDone() {
   return JSON.parse(sessionStorage.getItem(DONE) || "[]");
 }
@@ -30,7 +30,7 @@ function changesDone() {
  */
 async function change(label, path, body) {
   const { undo } = await post(path, body);
-  if (undo) sessionStorage.setItem(DONE, JSON.stringify([...changesDone(), { label, undo }].slice(-MOST)));
+  sessionStorage.setItem(DONE, JSON.stringify([...changesDone(), { label, undo }].slice(-MOST)));
   say(label, undo ? { action: ["Undo", () => void undoLast()] } : {});
   for (const act of watchers) act();
 }
@@ -68,6 +68,10 @@ export async function undoLast() {
     return;
   }
   sessionStorage.setItem(DONE, JSON.stringify(done));
+  if (!last.undo) {
+    say(`cannot be undone: ${last.label}; press u again to undo the change before it`, { error: true });
+    return;
+  }
   try {
     sayUndone(last.label, await post("/api/undos", { undo: last.undo }));
   } catch (error) {
