@@ -88,7 +88,7 @@ class MaintenancePage {
       job.result?.done?.length > 0 && h("p", {}, `repaired: ${job.result.done.join("; ")}`),
       job.result?.embedded !== undefined && h("p", {}, ["new", "changed", "moved", "unchanged", "missing", "embedded"].map((name) => `${name} ${job.result[name]}`).join(" · ")),
       job.result?.failed?.length > 0 && job.kind in { ingest: 1, watch: 1 } && h("ul", { "aria-label": "Failed files" }, job.result.failed.slice(-20).map((/** @type {Json} */ one) =>
-        h("li", { class: "problem" }, Object.values(one).filter((part) => typeof part === "string" && part).join(": ")))));
+        h("li", { class: "problem" }, `${one.address}: ${one.error}`))));
   }
 }
 

@@ -252,7 +252,9 @@ def test_the_known_folders_are_watched_until_the_job_is_stopped(page, app):
     bad = Path(folder, "zz.wshard")
     bad.write_bytes(b"no episode")
     try:
-        page.get_by_role("list", name="Failed files").get_by_text("zz.wshard").wait_for()
+        failed = page.get_by_role("list", name="Failed files").get_by_text("zz.wshard")
+        failed.wait_for()
+        assert failed.inner_text().count("zz.wshard") == 1, "the path is said once"
     finally:
         bad.unlink()
     page.get_by_role("button", name="Check files").click()
