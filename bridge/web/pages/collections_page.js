@@ -22,11 +22,14 @@ class CollectionsPage {
     this.main.classList.add("scrolled");
     /** @type {Set<string>} */
     this.chosen = new Set();
+    this.comparing = h("button", { onclick: () => void this.compare() }, "Compare two");
     this.difference = h("section", { class: "difference", "aria-live": "polite" });
   }
 
   async load() {
     const found = await get("/api/collections");
+    this.chosen.clear(); // as the boxes, which are drawn anew
+    this.comparing.disabled = true;
     const rows = found.items.map((/** @type {Json} */ one) => h("tr", {},
       h("td", {}, h("input", { type: "checkbox", "aria-label": `Choose ${one.name}`, onchange: () => this.choose(one.name) })),
       h("td", {}, h("a", { href: address("/", { q: `collection:${quoteValue(one.name)}` }) }, one.name)),
@@ -41,7 +44,7 @@ class CollectionsPage {
         h("button", { class: "change", onclick: () => this.drop(one.name) }, "Drop"))));
     fill(this.main, h("h1", {}, "Collections"),
       h("p", {}, h("button", { class: "change", onclick: () => askLiveCollection("") }, "Save a filter"), " ",
-        h("button", { onclick: () => void this.compare() }, "Compare two"), " ",
+        this.comparing, " ",
         h("span", { class: "soft" }, "Snapshots are saved from the list of episodes, from hits and from the map.")),
       rows.length
         ? h("section", {}, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "name", "holds", "snapshot", "who", "when", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "actions"))))), h("tbody", {}, rows)))
@@ -53,13 +56,10 @@ class CollectionsPage {
   choose(name) {
     if (this.chosen.has(name)) this.chosen.delete(name);
     else this.chosen.add(name);
+    this.comparing.disabled = this.chosen.size !== 2;
   }
 
   async compare() {
-    if (this.chosen.size !== 2) {
-      say("choose two collections");
-      return;
-    }
     const [before, after] = [...this.chosen];
     const found = await get("/api/collections/diff", { before, after });
     const uids = (/** @type {string} */ change) => found.items.filter((/** @type {Json} */ one) => one.change === change).map((/** @type {Json} */ one) => one.uid);

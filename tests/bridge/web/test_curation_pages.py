@@ -118,6 +118,7 @@ def test_collections_are_saved_compared_split_and_dropped(page, app):
     page.get_by_text("cannot be undone: collection three: 3 episodes").wait_for()
     page.goto(f"{app.url}/collections")
     page.get_by_label("Choose two").check()
+    assert page.get_by_role("button", name="Compare two").is_disabled()
     page.get_by_label("Choose three").check()
     page.get_by_role("button", name="Compare two").click()
     page.get_by_text("added: 1").wait_for()
