@@ -223,9 +223,24 @@ def _summary(counts: Mapping[str, int]) -> str:
 
 
 def _print_unread(files: Sequence[str]) -> None:
-    """Print files of arrays and tables that nothing says how to read."""
+    """Print files of arrays and tables that nothing says how to read, or that need a library that is not installed."""
+    from wshard.errors import MissingExtraError, WShardError
+    from wshard.formats.layouts.guessing.table import guess_table
     from wshard.formats.table import how_to_describe
 
+    by_suffix = {Path(file).suffix.lower(): file for file in files}
+    for suffix, file in by_suffix.items():  # a library is missing for all files of a suffix
+        try:
+            guess_table(file)
+        except MissingExtraError as error:
+            count = len(files)
+            files = [one for one in files if Path(one).suffix.lower() != suffix]
+            needing = f"{plural(count - len(files), f'{suffix} file')} not read: {error}"
+            typer.echo(printable(needing), err=True)
+        except (WShardError, OSError):
+            continue
+    if not files:
+        return
     named = ", ".join(files[:_SUFFIXES]) + (", ..." if len(files) > _SUFFIXES else "")
     advice = how_to_describe(files[0])
     typer.echo(

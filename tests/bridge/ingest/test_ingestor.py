@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -568,3 +569,14 @@ def test_a_location_whose_only_episode_failed_is_not_counted_as_read(tmp_path):
     output = CliRunner().invoke(app, arguments)
     assert "failed: " in output.stderr
     assert "read as" not in output.stderr
+
+
+def test_tables_that_need_a_library_are_named_once(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
+    save(tmp_path, episode(0, 0))
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("time,q\n0.0,1\n0.1,2\n")
+    output = CliRunner().invoke(app, ["ingest", str(tmp_path), "--archive", str(tmp_path / "archive")])
+    assert output.stderr.count("wshard[parquet]") == 1
+    assert "2 .csv files not read: " in output.stderr
+    assert "no known layout" not in output.stderr
