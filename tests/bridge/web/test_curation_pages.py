@@ -7,6 +7,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pytest
 from web_app import PICTURES
 
 from bridge.curation import layouts
@@ -27,6 +28,14 @@ LINE = ".queue .rows .row"
 
 def is_current(page, number):
     page.locator(f"#row-{number}.current").wait_for()
+
+
+@pytest.fixture(autouse=True)
+def without_reviews(app):
+    """Take back what other tests reviewed: queues go on with what is not reviewed."""
+    catalog = app.archive.catalog
+    while ids := catalog.query.ids("review:*"):
+        catalog.annotations.undo_review(ids)
 
 
 def test_copies_are_reviewed_by_keyboard_and_the_place_is_remembered(page, app):

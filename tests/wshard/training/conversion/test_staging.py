@@ -183,7 +183,9 @@ def test_errors_name_the_target_and_are_remembered(tmp_path, episodes):
     outcomes = finish(episodes, place, "robomimic")
     assert (outcomes[0], outcomes[2]) == (None, None)
     assert isinstance(outcomes[1], WShardError)
-    assert str(outcomes[1]).startswith(f"{place}: episode 'episode-1': expected the environment 'arm'")
+    assert str(outcomes[1]).startswith(
+        f"{place}: episode 'episode-1': expected the env_args of the file, env_name = 'arm'"
+    )
     (tmp_path / "none.hdf5").mkdir()
     with pytest.raises(WShardError, match=r"/none\.hdf5: expected a file"):
         begin(episodes, tmp_path / "none.hdf5", "robomimic")
