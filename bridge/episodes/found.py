@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.made_sequence import MadeSequence
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -28,11 +28,8 @@ class FoundEpisode(NamedTuple):
     fingerprint: Fingerprint | None = None
 
 
-class DiscoveredEpisodes(Sequence[FoundEpisode]):
-    """Episodes in order: files of one episode, with how to read them, then the episodes of locations of several.
-
-    Each is made when it is taken: len(found), found[3], found[256:512], iteration.
-    """
+class DiscoveredEpisodes(MadeSequence[FoundEpisode]):
+    """Episodes in order: files of one episode, with how to read them, then the episodes of locations of several."""
 
     def __init__(self, files: Mapping[str, str], locations: Sequence[LocationEpisodes] = ()) -> None:
         self._files, self._how = [*files], [*files.values()]
@@ -42,14 +39,8 @@ class DiscoveredEpisodes(Sequence[FoundEpisode]):
     def __len__(self) -> int:
         return self._stops[-1]
 
-    @overload
-    def __getitem__(self, index: int, /) -> FoundEpisode: ...
-    @overload
-    def __getitem__(self, index: slice, /) -> list[FoundEpisode]: ...
-    def __getitem__(self, index: int | slice, /) -> Any:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        number = range(len(self))[index]
+    def make(self, number: int) -> FoundEpisode:
+        """Return an episode."""
         part = bisect_right(self._stops, number)
         if part == 0:
             return FoundEpisode(EpisodeAddress(self._files[number], read_as=self._how[number]))
@@ -63,7 +54,7 @@ class DiscoveredEpisodes(Sequence[FoundEpisode]):
         return Counter((how, size) for how, size in chain(files, sizes) if size > 0)
 
 
-class ChosenEpisodes(Sequence[FoundEpisode]):
+class ChosenEpisodes(MadeSequence[FoundEpisode]):
     """Some of the episodes that were found, by their positions."""
 
     def __init__(self, episodes: Sequence[FoundEpisode], positions: ArrayLike) -> None:
@@ -73,10 +64,6 @@ class ChosenEpisodes(Sequence[FoundEpisode]):
     def __len__(self) -> int:
         return len(self._positions)
 
-    @overload
-    def __getitem__(self, index: int, /) -> FoundEpisode: ...
-    @overload
-    def __getitem__(self, index: slice, /) -> list[FoundEpisode]: ...
-    def __getitem__(self, index: int | slice, /) -> Any:
-        chosen = self._positions[index].tolist()
-        return [self._episodes[number] for number in chosen] if isinstance(index, slice) else self._episodes[chosen]
+    def make(self, number: int) -> FoundEpisode:
+        """Return one of those chosen."""
+        return self._episodes[int(self._positions[number])]

@@ -80,12 +80,13 @@ class DerivedNumbers:
     def write_arrays(self, name: str, arrays: Sequence[NDArray[Any]], file: str = GRAPH_FILE) -> None:
         """Replace all arrays in the file by these."""
         about, body_sum = [(array.dtype.str, array.nbytes, array.shape) for array in arrays], 0
-        for array in arrays:
-            body_sum = checksum(array.tobytes(), body_sum)
+        parts = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays]
+        for part in parts:
+            body_sum = checksum(part, body_sum)
         head = {"state": self._state_of(file), "name": name, "checksum": body_sum, "arrays": about}
         line = json.dumps(head).encode()
         padded = line + b" " * (-(len(line) + 1) % _ALIGNED) + b"\n"
-        _publish(self._path.parent / file, padded, *(array.tobytes() for array in arrays))
+        _publish(self._path.parent / file, padded, *parts)
 
     def _state_of(self, file: str) -> list[str | int] | None:
         return None if file == TIMESTEPS_FILE else self._state
@@ -101,7 +102,7 @@ class DerivedNumbers:
             return {}
 
 
-def _publish(path: Path, *parts: bytes) -> None:
+def _publish(path: Path, *parts: bytes | memoryview) -> None:
     with suppress(OSError):
         if path.name != LEDGER_FILE:  # a search copy that was removed meanwhile must not come back
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,11 +7,11 @@ and offset alone: in shape they are mixed, and converted to one scale they are m
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from bridge.spaces.sources import MAX_CHANNELS, Table, discriminate, make_source, relate, shape_of
+from bridge.spaces.sources import MAX_CHANNELS, Table, discriminate, make_source, measure_distances, relate, shape_of
 from embedders.standardise import STD_FLOOR
 from embedders.units import relate_spreads
 
@@ -39,15 +39,24 @@ _ALIKE: Final = 0.25  # natural logarithms between ratios of labels that are one
 _MAX_WRONG: Final = 0.1  # of the episodes, by mean and spread: with more, those without a label are taken for usual
 
 
+class _Labelled(NamedTuple):
+    """The label of each episode by a field, "" for none, and those that enough have, the most frequent first."""
+
+    field: str
+    values: NDArray[np.str_]
+    known: list[str]
+
+
 def find_labelled(episodes: Sequence[Rows], labels: Sequence[Mapping[str, str]]) -> tuple[SourceScale, ...]:
     """Return the sources among rows [T, C] of a lane, by the first field of their labels that tells some."""
     if len(episodes) < 2 * _MIN_LABELLED or episodes[0].shape[1] > MAX_CHANNELS:
         return ()
+    fields = dict.fromkeys(field for one in labels for field in one)
+    several = [found for field in fields if len((found := _find_known(field, labels)).known) > 1]
+    if not several:
+        return ()
     table, shapes = Table.of(episodes), np.array([*map(shape_of, episodes)])
-    for field in dict.fromkeys(field for one in labels for field in one):
-        values = np.array([one.get(field, "") for one in labels])
-        counts = Counter(values[values != ""].tolist()).most_common()
-        known = [label for label, count in counts if count >= _MIN_LABELLED]
+    for field, values, known in several:
         groups: list[tuple[list[str], _Scale]] = []
         for label in known[1:]:
             scale = _compare(table, shapes, values == label, values == known[0])
@@ -59,6 +68,12 @@ def find_labelled(episodes: Sequence[Rows], labels: Sequence[Mapping[str, str]])
         if groups:
             return tuple(_describe(table, field, values, known, group) for group in groups)
     return ()
+
+
+def _find_known(field: str, labels: Sequence[Mapping[str, str]]) -> _Labelled:
+    values = np.array([one.get(field, "") for one in labels])
+    counts = Counter(values[values != ""].tolist()).most_common()
+    return _Labelled(field, values, [label for label, count in counts if count >= _MIN_LABELLED])
 
 
 def _are_alike(scale: _Scale, other: _Scale) -> bool:
@@ -76,7 +91,7 @@ def _compare(table: Table, shapes: Rows, is_other: Mask, is_usual: Mask) -> _Sca
     for _ in range(_ROUNDS):
         converted = table.convert(other, ratios, offsets).pick(both)
         features = np.concatenate([_features(converted), shapes[both]], axis=1)
-        distances = _distances(features[:count], features[count:])
+        distances = measure_distances(features[:count], features[count:])
         first = np.concatenate([other, other[distances.argmin(axis=0)]])
         second = np.concatenate([usual[distances.argmin(axis=1)], usual])
         ratios, offsets = relate(table, first, second)
@@ -93,14 +108,9 @@ def _features(table: Table) -> Rows:
     return np.clip(centered / deviations, -_FAR, _FAR)
 
 
-def _distances(first: Rows, second: Rows) -> Rows:
-    distances: Rows = np.square(first).sum(axis=1)[:, None] + np.square(second).sum(axis=1) - 2 * first @ second.T
-    return distances
-
-
 def _mixed(features: Rows, count: int) -> float:
     """Return the share of neighbours of the other group, of that expected by chance; the first `count` are one."""
-    distances = _distances(features, features)
+    distances = measure_distances(features, features)
     np.fill_diagonal(distances, np.inf)
     is_first = np.arange(len(features)) < count
     is_cross = is_first[np.argsort(distances, axis=1)[:, :_NEIGHBOURS]] != is_first[:, None]

@@ -29,9 +29,9 @@ _MAX_FLAGGED: Final = 0.2  # share of flagged episodes beyond which flags are ig
 def lane_statistics(
     catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec], units: Sequence[OtherScale] = ()
 ) -> Statistics:
-    """Return the statistics of concatenated lanes over the episodes of these layouts; raises NoLaneError as above.
+    """Return the statistics of concatenated lanes over the episodes of these layouts.
 
-    units: those of episodes to convert to the unit of most.
+    units: those of episodes to convert to the unit of most. Raises NoLaneError for a lane without finite numbers.
 
     Episodes that a check flagged for spikes, and those with a timestep far beyond all others, set no scale, unless
     flags are too frequent to tell.

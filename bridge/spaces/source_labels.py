@@ -6,6 +6,8 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
+from bridge.support.batches import batches
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,7 +19,6 @@ _NAMES: Final = re.compile(
     r"(?i)(^|[._ -])(robot|embodiment|platform|hardware|location|station|site|lab|building|workcell)"
     r"([._ -]?(id|name|type|model|serial))?$"
 )
-_ROWS: Final = 1000  # that are read at a time
 _FOLDERS: Final = ("folder", "folder above", "folder above both")
 
 
@@ -46,9 +47,9 @@ def find_labelled_ids(catalog: Catalog, layout_ids: Sequence[int], sources: Sequ
     labelled = [one for one in sources if one.labels]
     if not labelled:
         return frozenset()
-    ids, found = catalog.query.ids_of(layout_ids), set[int]()
-    for start in range(0, len(ids), _ROWS):
-        for row in catalog.episodes.rows(ids[start : start + _ROWS]).values():
+    found = set[int]()
+    for ids in batches(catalog.query.ids_of(layout_ids)):
+        for row in catalog.episodes.rows(ids).values():
             labels = source_labels(row.metadata, row.env_id, row.address)
             if any(one.is_labelled(labels) for one in labelled):
                 found.add(row.id)

@@ -108,8 +108,7 @@ def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
 def _pair(episodes: Sequence[Rows], logs: Rows) -> _Pairs | None:
     """Return the nearest episodes by shape whose channels have one ratio; None if there are too few."""
     shapes = np.array([*map(shape_of, episodes)])
-    squares = np.square(shapes).sum(axis=1)
-    distances = squares[:, None] + squares - 2 * shapes @ shapes.T
+    distances = measure_distances(shapes, shapes)
     np.fill_diagonal(distances, np.inf)
     second = np.argsort(distances, axis=1)[:, :_NEIGHBOURS].ravel()
     first = np.repeat(np.arange(len(episodes)), _NEIGHBOURS)
@@ -127,6 +126,12 @@ def shape_of(rows: Rows) -> Rows:
     course = _waves(length) @ scored / length
     together = (scored.T @ scored / length)[np.triu_indices(channels, 1)]
     return np.concatenate([2 * course.ravel(), together / max(1.0, np.sqrt(channels) / 2)])
+
+
+def measure_distances(first: Rows, second: Rows) -> Rows:
+    """Return the squared distances [N, M] of vectors [N, D] and [M, D]."""
+    distances: Rows = np.square(first).sum(axis=1)[:, None] + np.square(second).sum(axis=1) - 2 * first @ second.T
+    return distances
 
 
 @lru_cache(maxsize=256)

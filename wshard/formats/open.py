@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
 from wshard.core.chunks.reader import open_episode_file
 from wshard.core.episode.protocol import EpisodeAddress, Fingerprint, parse_read_as, read_as
 from wshard.core.files.place import Place
 from wshard.core.files.schemes import place_of
+from wshard.core.made_sequence import MadeSequence
 from wshard.core.types import Format
 from wshard.errors import FormatError, MissingFileError
 from wshard.formats.base import open_source
@@ -73,10 +73,8 @@ def open_location(uri: str | os.PathLike[str] | Place, format_name: str | None =
     return MappedSource(source, lane_map) if lane_map else source
 
 
-class LocationEpisodes(Sequence[tuple[EpisodeAddress, Fingerprint]]):
+class LocationEpisodes(MadeSequence[tuple[EpisodeAddress, Fingerprint]]):
     """The episodes of one location: their addresses with fingerprints, of which only the keys take memory."""
-
-    __slots__ = ("_fingerprints", "_keys", "_read_as", "_uri")
 
     def __init__(self, uri: str, read_as: str) -> None:
         self._uri, self._read_as = uri, read_as
@@ -100,14 +98,9 @@ class LocationEpisodes(Sequence[tuple[EpisodeAddress, Fingerprint]]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    @overload
-    def __getitem__(self, index: int, /) -> tuple[EpisodeAddress, Fingerprint]: ...
-    @overload
-    def __getitem__(self, index: slice, /) -> list[tuple[EpisodeAddress, Fingerprint]]: ...
-    def __getitem__(self, index: int | slice, /) -> Any:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        return EpisodeAddress(self._uri, self._keys[index], self._read_as), self._fingerprints[index]
+    def make(self, number: int) -> tuple[EpisodeAddress, Fingerprint]:
+        """Return address and fingerprint of an episode."""
+        return EpisodeAddress(self._uri, self._keys[number], self._read_as), self._fingerprints[number]
 
 
 def list_episodes(

@@ -8,6 +8,7 @@ span, and a copy of it at distance 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -84,23 +85,29 @@ class BlockTemplate:
             values = _average(rows, begins + BLOCK) - values
         return BlockTemplate(query, values, shifts.tolist())
 
-    @property
+    @cached_property
     def coarse_shifts(self) -> list[int]:
         """Those of the blocks that are compared with all places."""
         return self.shifts[::_COARSE]
 
-    def weigh(self) -> Floats:
-        """Return what blocks with their squared lengths are multiplied by [phases * coarse shifts, D + 1]."""
+    @cached_property
+    def weights(self) -> Floats:
+        """What blocks with their squared lengths are multiplied by [phases * coarse shifts, D + 1]."""
         values = self.values[:, ::_COARSE]
         weights = np.concatenate([-2 * values, np.ones((*values.shape[:2], 1))], axis=2, dtype=np.float32)
         return weights.reshape(-1, weights.shape[2])
 
+    @cached_property
+    def squares(self) -> Floats:
+        """The squared length of all these blocks, by phase."""
+        squares: Floats = (self.values[:, ::_COARSE] ** 2).sum(axis=(1, 2)).astype(np.float32)
+        return squares
+
     def add_products(self, products: Floats, least: Floats) -> None:
-        """Fill in the squared distances of places, of the nearest phase; products: of weigh() with these and more."""
-        squares = (self.values[:, ::_COARSE] ** 2).sum(axis=(1, 2)).tolist()
+        """Fill in the squared distances of places, of the nearest phase; products: of `weights` with these and more."""
         count, size = len(self.coarse_shifts), len(least)
-        for phase, square in enumerate(squares):
-            total = products[phase * count, :size] + np.float32(square)
+        for phase, square in enumerate(self.squares):
+            total = products[phase * count, :size] + square
             for number, shift in enumerate(self.coarse_shifts[1:], start=phase * count + 1):
                 total += products[number, shift : shift + size]
             np.minimum(least, total, out=least) if phase else np.copyto(least, total)
@@ -132,16 +139,16 @@ class BlockGrid:
 
         All are compared with a block while it is in the CPU cache.
         """
-        asked = np.concatenate([one.weigh() for one in templates])
+        weights = np.concatenate([one.weights for one in templates])
         lengths = [max(0, len(self.values) - one.shifts[-1]) for one in templates]
         distances = [np.empty(length, np.float32) for length in lengths]
         reach = max(one.coarse_shifts[-1] for one in templates)
         for begin in range(0, max(lengths), _AT_ONCE):
-            products = asked @ self.values[begin : begin + _AT_ONCE + reach].T
+            products = weights @ self.values[begin : begin + _AT_ONCE + reach].T
             first = 0
             for one, least in zip(templates, distances, strict=True):
                 one.add_products(products[first:], least[begin : begin + _AT_ONCE])
-                first += len(one.values) * len(one.coarse_shifts)
+                first += len(one.weights)
         for one, found in zip(templates, distances, strict=True):
             np.divide(found, len(one.coarse_shifts) * one.values.shape[2], out=found)
             found[self.room[: len(found)] <= len(one.query.rows) - len(one.values)] = np.inf

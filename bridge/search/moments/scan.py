@@ -139,26 +139,25 @@ class Timesteps(Mapping[int, PreparedRows]):
         if allowed is not None:
             lengths[np.isin(self.episodes, allowed, invert=True)] = 0
         room = lengths[self._owners] - self._starts
-
-        def measure_all(queries: Sequence[Paced]) -> list[BlockDistances]:
-            found: dict[int, BlockDistances] = {}
-            for every in (1, 2):
-                numbers = [place for place, one in enumerate(queries) if (len(one.rows) >= _LONG) == (every == 2)]
-                some, step = slice(None, None, every), APART * every
-                templates = [BlockTemplate.of(queries[place], step, 1 if place else step) for place in numbers]
-                parts = self.blocks[some], self._owners[some], self._starts[some], room[some]
-                if templates:
-                    found |= zip(numbers, BlockGrid(self.episodes, *parts).measure(templates), strict=True)
-            return [found[place] for place in range(len(queries))]
-
-        first = queries[0]
-        near, *paced = measure_all(queries)
+        near, *paced = self._measure_all(queries, room)
         same, distances = near.select(count)
         rivals = count // _RIVALS
         farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
         found = [one.select(rivals, farthest)[0] for one in paced]
         equal, _ = near.choose_phases(near.below(_EQUAL, _MOST_EQUAL))
-        return Scanned(same, self._scan_changes(first, room, rivals), equal, found)
+        return Scanned(same, self._scan_changes(queries[0], room, rivals), equal, found)
+
+    def _measure_all(self, queries: Sequence[Paced], room: NDArray[np.int32]) -> list[BlockDistances]:
+        """Compare queries with all places, the first one at every phase: of long ones, every second block."""
+        found: dict[int, BlockDistances] = {}
+        for every in (1, 2):
+            numbers = [place for place, one in enumerate(queries) if (len(one.rows) >= _LONG) == (every == 2)]
+            some, step = slice(None, None, every), APART * every
+            templates = [BlockTemplate.of(queries[place], step, 1 if place else step) for place in numbers]
+            parts = self.blocks[some], self._owners[some], self._starts[some], room[some]
+            if templates:
+                found |= zip(numbers, BlockGrid(self.episodes, *parts).measure(templates), strict=True)
+        return [found[place] for place in range(len(queries))]
 
     def _scan_changes(self, query: Paced, room: NDArray[np.int32], count: int) -> Nearest:
         """Return the spans that are nearest but for an offset: those that change as the query does."""

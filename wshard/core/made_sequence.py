@@ -1,0 +1,25 @@
+"""A sequence that has no items in memory, but makes them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+Item = TypeVar("Item")
+
+
+class MadeSequence(Sequence[Item]):
+    """A sequence whose items are made when they are taken: len(found), found[3], found[256:512] (a list), iteration."""
+
+    @abstractmethod
+    def make(self, number: int) -> Item:
+        """Return the item of that number, 0 <= number < len."""
+
+    @overload
+    def __getitem__(self, index: int, /) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[Item]: ...
+    def __getitem__(self, index: int | slice, /) -> Any:
+        numbers = range(len(self))[index]
+        return self.make(numbers) if isinstance(numbers, int) else [self.make(number) for number in numbers]
