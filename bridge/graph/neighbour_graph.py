@@ -7,14 +7,15 @@ lead to gets a high value, however far it is from the seeds themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from bridge.graph.nearest import find_nearest
+from bridge.support.scratch import map_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +39,9 @@ _SAMPLE: Final = 512  # episodes by which groups are measured
 _TINY: Final = 1e-9
 _EXACT: Final = 16_384  # episodes up to which all are compared with all
 _PIECES: Final = 48  # nearest pieces of a larger archive, whose episodes are compared
+_LARGEST: Final = 256  # mean size of a piece in very large ones, so that each costs the same
+_FOUND: Final = np.dtype([("place", np.int64), ("distance", np.float64)])
+_ROWS: Final = 4096  # episodes computed with at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +117,24 @@ def _solve(walk: Callable[[Floats], Floats], start: Floats, steps: int) -> Float
 
 
 def build_graph(episodes: Ids, vectors: Vectors) -> NeighbourGraph:
-    """Return the graph of episodes, ids ascending, from one unit vector [N, E] of each, N >= LEAST_EPISODES."""
-    near, distances = _find_near(vectors)
-    spans = _measure_spans(distances)
-    neighbours, shares = _choose(near, distances, (spans[:, None] + spans[near]) / 2)
+    """Return the graph of episodes, ids ascending, from one unit vector [N, E] of each, N >= LEAST_EPISODES.
+
+    What is kept in memory of each is its part of the graph: the vectors may be mapped, and candidates are.
+    """
+    count = len(vectors)
+    order, near, distances = _find_near(vectors)
+    spans = np.empty(count)
+    for part in _blocks(count):
+        spans[order[part]] = _measure_spans(distances[part])
+    neighbours, shares = np.empty((count, NEIGHBOURS), np.int32), np.empty((count, NEIGHBOURS), np.float32)
+    for part in _blocks(count):
+        own, rows = order[part], near[part]
+        neighbours[own], shares[own] = _choose(rows, distances[part], (spans[own, None] + spans[rows]) / 2)
     return NeighbourGraph(episodes, neighbours, shares, measure_groups(neighbours))
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    return (slice(start, start + _ROWS) for start in range(0, count, _ROWS))
 
 
 def join_graph(graph: NeighbourGraph, episodes: Ids, vectors: Vectors, known: NDArray[np.bool_]) -> NeighbourGraph:
@@ -158,23 +175,37 @@ def _choose(near: Ids, distances: Floats, spans: Floats) -> tuple[NDArray[np.int
     return np.take_along_axis(near, best, 1).astype(np.int32), shares.astype(np.float32)
 
 
-def _find_near(vectors: Vectors) -> tuple[Ids, Floats]:
-    """Return the nearest of each vector, and 1 - their cosines; in large archives among the pieces near it."""
+def _find_near(vectors: Vectors) -> tuple[Ids, Ids, Floats]:
+    """Return places in some order, and of each the nearest vectors and 1 - their cosines [N, n].
+
+    In large archives they are the nearest among the pieces near it, and mapped.
+    """
     count = len(vectors)
     if count <= _EXACT:
         found = find_nearest(vectors, _CANDIDATES, rounded=True)
-        return found.rows, found.distances**2 / 2
-    centres = vectors[np.sort(np.random.default_rng(0).choice(count, int(count**0.5), replace=False))]
-    owner = np.concatenate([(part @ centres.T).argmax(axis=1) for part in np.array_split(vectors, count // 1024)])
-    near_pieces = np.argpartition(-(centres @ centres.T), _PIECES, axis=1)[:, :_PIECES]
-    rows, distances = np.zeros((count, _CANDIDATES), np.int64), np.ones((count, _CANDIDATES))
-    for piece, pieces in enumerate(near_pieces):
-        own = np.flatnonzero(owner == piece)
-        others = np.flatnonzero(np.isin(owner, np.union1d(pieces, [piece])))
+        return np.arange(count), found.rows, found.distances**2 / 2
+    pieces = max(int(count**0.5), count // _LARGEST)
+    centres = vectors[np.sort(np.random.default_rng(0).choice(count, pieces, replace=False))]
+    owner = np.concatenate([(vectors[part] @ centres.T).argmax(axis=1) for part in _blocks(count)])
+    order = np.argsort(owner, kind="stable")
+    members = np.split(order, owner[order].searchsorted(np.arange(1, pieces)))
+    mapped = map_rows(_search_pieces(vectors, centres, members), _CANDIDATES, _FOUND)
+    return order, mapped["place"], mapped["distance"]
+
+
+def _search_pieces(vectors: Vectors, centres: Vectors, members: Sequence[Ids]) -> Iterator[NDArray[Any]]:
+    """Yield the nearest vectors of the members of each piece, and 1 - their cosines: _FOUND [n, _CANDIDATES]."""
+    for centre, own in zip(centres, members, strict=True):
+        if not len(own):
+            continue  # of a copy of another centre
+        near = np.argpartition(-(centres @ centre), _PIECES)[:_PIECES]
+        others = np.unique(np.concatenate([own, *(members[piece] for piece in near)]))
         found = find_nearest(vectors[own], _CANDIDATES, among=vectors[others], owners=(own, others), rounded=True)
-        rows[own, : found.rows.shape[1]] = others[found.rows]
-        distances[own, : found.rows.shape[1]] = np.minimum(found.distances**2 / 2, 1.0)
-    return rows, distances
+        size, rows = found.rows.shape[1], np.zeros((len(own), _CANDIDATES), _FOUND)
+        rows["distance"] = 1.0  # of places that are not filled
+        rows["place"][:, :size] = others[found.rows]
+        rows["distance"][:, :size] = np.minimum(found.distances**2 / 2, 1.0)
+        yield rows
 
 
 def measure_groups(neighbours: NDArray[np.int32]) -> float:

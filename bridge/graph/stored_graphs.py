@@ -6,6 +6,7 @@ takes longer than a search may wait for is made in the background, and searches 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +17,13 @@ from bridge.graph.neighbour_graph import LEAST_EPISODES, NeighbourGraph, build_g
 from bridge.index.base import read_vectors
 from bridge.support.background_job import BackgroundJob
 from bridge.support.blas_threads import one_blas_thread
+from bridge.support.scratch import map_rows
 from catalog.vectors.records import LedgerRevision
 from embedders.base import unit_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
@@ -37,7 +41,7 @@ LEAST_GROUPS: Final = 0.37
 _VERSION: Final = 2
 _JOINED: Final = 0.1  # share of episodes that may join before the graph is built again
 _MOST_AT_ONCE: Final = 100_000_000  # pairs of episodes that are compared while a search waits: two seconds
-_ROWS: Final = 4096  # vectors computed with at a time
+_ROWS: Final = 4096  # vectors read at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,7 @@ class _MarkedGraph:
     @staticmethod
     def read(derived: DerivedNumbers | None, name: str, edition: str) -> _MarkedGraph | None:
         """Return what is stored under this name, of present or earlier vectors; None if nothing is."""
-        stored = None if derived is None else derived.read_arrays(name)
+        stored = None if derived is None else derived.read_arrays(name, mapped=True)
         if stored is None:
             return None
         episodes, neighbours, shares, marks, groups, numbers = stored
@@ -90,7 +94,8 @@ class GraphStore:
         name = f"neighbours {_VERSION} {'' if weights is None else xxhash.xxh3_64_hexdigest(weights.tobytes())}"
         now = self._catalog.instant(), name
         if self._checked.get(space.fingerprint) != now and not self._job.busy:
-            self._follow(space, weights, name, wait=wait)
+            with suppress(OSError):  # no room for temporary files: the search goes on without
+                self._follow(space, weights, name, wait=wait)
             self._checked[space.fingerprint] = now
         present = self._graphs.get(space.fingerprint)
         if present is None or present.name != name:
@@ -112,16 +117,13 @@ class GraphStore:
         if len(embedded := vectors.embedded(ids[space.fingerprint])) < LEAST_EPISODES:
             self._graphs.pop(space.fingerprint, None)
             return
-        loaded = read_vectors(self._index, space, catalog=self._catalog, episodes=embedded)
-        episodes, rows = loaded.episodes, loaded.vectors.take(loaded.starts[:-1], axis=0)
+        episodes, marks, rows = self._read(space, embedded, weights)
         if self._catalog.clock() != clock:  # what is stored may be of other vectors than these
             derived = None
-        marks = _mark(rows)
         known = _find_known(before, episodes, marks)
 
         def make() -> None:
             with one_blas_thread():
-                _weigh(rows, weights)
                 if before is None or known is None:
                     graph, built = build_graph(episodes, rows), len(rows)
                 else:
@@ -135,6 +137,22 @@ class GraphStore:
             make()
         else:
             self._job.start(make)
+
+    def _read(self, space: Space, episodes: Sequence[int], weights: Weights) -> tuple[Ids, NDArray[np.uint64], Vectors]:
+        """Return those of the episodes that have vectors, the marks of these, and the weighted vectors, mapped."""
+        ids, marks = [], []
+
+        def read() -> Iterator[Vectors]:
+            for start in range(0, len(episodes), _ROWS):
+                some = episodes[start : start + _ROWS]
+                loaded = read_vectors(self._index, space, catalog=self._catalog, episodes=some)
+                rows = loaded.vectors.take(loaded.starts[:-1], axis=0)
+                ids.append(loaded.episodes)
+                marks.append(_mark(rows))
+                yield rows if weights is None else unit_rows(rows.astype(np.float64) * np.sqrt(weights))
+
+        vectors = map_rows(read(), space.dim, np.float32)
+        return np.concatenate(ids), np.concatenate(marks), vectors
 
     def _find_before(
         self, space: Space, derived: DerivedNumbers | None, state: tuple[str, str, LedgerRevision]
@@ -159,19 +177,9 @@ def _find_known(before: _MarkedGraph | None, episodes: Ids, marks: NDArray[np.ui
     return known if np.count_nonzero(known) >= (1 - _JOINED) * max(before.built, len(known)) else None
 
 
-def _weigh(rows: Vectors, weights: Weights) -> None:
-    """Weigh vectors [N, E] in place, so that their products are weighted cosines."""
-    if weights is None:
-        return
-    for start in range(0, len(rows), _ROWS):
-        part = rows[start : start + _ROWS].astype(np.float64)
-        rows[start : start + _ROWS] = unit_rows(part * np.sqrt(weights))
-
-
 def _mark(vectors: Vectors) -> NDArray[np.uint64]:
     """Return a number [N] for each vector [N, E] that differs where vectors do."""
-    words, marks = np.ascontiguousarray(vectors).view(np.uint32), np.zeros(len(vectors), np.uint64)
+    words = np.ascontiguousarray(vectors).view(np.uint32)
     odd = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64)  # so that the order of values counts
-    for start in range(0, len(words), _ROWS):
-        marks[start : start + _ROWS] = (words[start : start + _ROWS] * odd).sum(axis=1, dtype=np.uint64)
+    marks: NDArray[np.uint64] = (words * odd).sum(axis=1, dtype=np.uint64)
     return marks

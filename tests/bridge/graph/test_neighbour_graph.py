@@ -101,3 +101,14 @@ def test_copies_and_lonely_episodes_have_finite_values():
         _, values = graph.spread_near(np.array([place]), np.ones(1))
         assert np.isfinite(values).all()
         assert values.max() == 1.0
+
+
+def test_neighbours_in_large_archives_are_among_the_nearest():
+    vectors, _ = make_groups(count=170, size=100, dim=8)
+    graph, some = build_graph(np.arange(len(vectors)), vectors), np.arange(0, len(vectors), 97)
+    cosines = vectors[some] @ vectors.T
+    cosines[np.arange(len(some)), some] = -1.0
+    nearest = np.argpartition(-cosines, 3 * NEIGHBOURS, axis=1)[:, : 3 * NEIGHBOURS]
+    among = [np.isin(graph.neighbours[place], near).mean() for place, near in zip(some, nearest, strict=True)]
+    assert np.mean(among) > 0.99
+    assert graph.shares.sum(axis=1) == pytest.approx(np.ones(len(vectors)), abs=1e-5)
