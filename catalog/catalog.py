@@ -72,10 +72,21 @@ class Catalog:
         database = open_server(str(location)) if path is None else open_file(path)
         try:
             prepare(database, create=create, copy=partial(_copy_version, path) if path is not None else None)
-            return Catalog(Session(database, base=base_folder(path).as_posix() if path is not None else None))
+            return Catalog(Session(database, base=_base(path)))
         except BaseException:
             database.close()
             raise
+
+    def copy_to(self, location: str | Path) -> dict[str, int]:
+        """Copy the current state to an empty place, a file or a database URL, and return the rows by table.
+
+        The copy is another archive: its id is its own, everything else is the same. Others may write meanwhile; it
+        appears whole or not at all. Raises CatalogExistsError for a place that is not empty, CatalogWriteError,
+        CatalogError.
+        """
+        from catalog.maintenance.copy import copy_catalog
+
+        return copy_catalog(self._session, location, base=_base(file_of(location)))
 
     def __repr__(self) -> str:
         return f"<Catalog at {self._session.database.name!r}>"
@@ -139,6 +150,11 @@ class Catalog:
     def clock(self) -> int:
         """Return the last issued number; it grows with every change of episodes, tags, ledger or active spaces."""
         return self._session.read_instant().clock
+
+
+def _base(path: Path | None) -> str | None:
+    """Return the folder that inner roots are relative to, None for a server."""
+    return None if path is None else base_folder(path).as_posix()
 
 
 def _copy_version(path: Path, version: int) -> None:

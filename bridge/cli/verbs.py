@@ -40,6 +40,7 @@ VERBS: Final = {
 GROUPS: Final = {
     "collection": ("Curate", "catalog.cli.collection"),
     "annotations": ("Curate", "catalog.cli.annotations"),
+    "archive": ("Maintenance", "catalog.cli.archive"),
     "index": ("Maintenance", "bridge.cli.index"),
     "layout": ("Files", "wshard.cli.layout"),
 }
@@ -101,6 +102,7 @@ EXAMPLES: Final = {
     "layout guess": "layout guess runs.h5",
     "layout list": "layout list",
     "layout show": "layout show sb3-expert",
+    "archive copy": "archive copy lab postgresql://ann@db.lab/episodes",
     "index spaces": "index spaces",
     "index audit": "index audit --full",
     "index rebuild": "index rebuild",

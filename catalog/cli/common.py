@@ -27,7 +27,8 @@ _GAP = 2  # between columns
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
-def _check_archive(text: str) -> str:
+def check_archive(text: str) -> str:
+    """Return what names an archive unchanged; an option or argument that cannot is reported."""
     from catalog.location import place_of
 
     with option_read():
@@ -41,7 +42,7 @@ ArchiveOption = Annotated[
         "--archive",
         "-a",
         help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE, or .wshard in this folder or a parent).",
-        parser=_check_archive,
+        parser=check_archive,
         metavar="PLACE",
     ),
 ]

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, create_mock_engine, insert, inspect, select
 from catalog.database.bulk_rows import update_rows
 from catalog.database.schema import archive, episode, metadata, migration, root
 from wshard.core.episode.natural_order import natural_key
-from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
+from wshard.errors import CatalogError, CatalogExistsError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,6 +128,13 @@ def prepare(
             f"expected a catalog of version {steps[-1].version} at {database.name}, found version {applied[-1][0]}: "
             f"open it once where it can be written, which upgrades it; here it cannot: {error}"
         ) from error
+
+
+def create_tables(connection: Connection, *, name: str) -> None:
+    """Create an empty catalog, within a transaction; raises CatalogExistsError if the database has any tables."""
+    if inspect(connection).get_table_names():
+        raise CatalogExistsError(f"expected no tables at {name}, found some: name an empty database")
+    _upgrade(connection, 0, steps=STEPS)
 
 
 def check_ledger(applied: Sequence[tuple[int, str]], *, place: str, steps: Sequence[Migration] = STEPS) -> None:

@@ -78,7 +78,7 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         raise CatalogExistsError(f"expected a file at {database}, or nothing, found {present}")
     if present == A_FILE and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
-    with _folder(database.parent), draft_beside(database) as draft:
+    with made_folder(database.parent), draft_beside(database) as draft:
         _copy(source, draft)
         start_new_edition(connect_file(draft, query="mode=rw", journal="DELETE", name=str(database)))
         check_finished(draft)
@@ -94,8 +94,8 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
 
 
 @contextlib.contextmanager
-def _folder(folder: Path) -> Iterator[None]:
-    """Create the folder of a catalog; folders that an error leaves empty are removed again."""
+def made_folder(folder: Path) -> Iterator[None]:
+    """Create the folder of a catalog; within it, folders that an error leaves empty are removed again."""
     new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

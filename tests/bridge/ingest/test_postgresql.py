@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
 from bridge_episodes import INGEST, assert_complete, copies, episode, ingest, save, spaces_of, start
 from command_line import app
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 from typer.testing import CliRunner
 
 from bridge.archive import is_url
@@ -21,7 +24,7 @@ from embedders import Space
 from wshard import TrajectoryIngestor, TrajectoryRetriever, open_archive
 from wshard import check_archive as check
 from wshard import repair_archive as repair
-from wshard.errors import CatalogNotFoundError, CatalogUnreachableError
+from wshard.errors import CatalogNotFoundError, CatalogUnreachableError, CatalogWriteError
 
 COMMAND = """
 from bridge.cli.main import main
@@ -230,3 +233,41 @@ def test_who_may_only_read_searches_and_is_reported_what_they_may_not(server, ur
         assert (refused.exit_code, "or may not" in refused.stderr) == (1, True)
     finally:
         server.run("DROP ROLE reader")
+
+
+@contextmanager
+def roles_of_the_page(url):
+    """Run the statements of docs/share.md in a database; yield its URL for each role."""
+    page = (Path(__file__).resolve().parents[3] / "docs/share.md").read_text()
+    names = ("reader", "curator", "ingestor")
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        connection.exec_driver_sql(page.partition("```sql\n")[2].partition("```")[0])
+    yield {name: url.replace("postgres@", f"{name}@") for name in names}
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        for name in names:
+            connection.exec_driver_sql(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+def test_roles_may_do_what_the_page_says(server, paths, tmp_path, monkeypatch):
+    monkeypatch.setenv("WSHARD_CACHE", str(tmp_path / "cache"))
+    url, data = server.empty(), tmp_path / "data"
+    with TrajectoryIngestor(url) as ingestor:
+        ingestor.ingest(paths[:6], windows="whole")
+    with roles_of_the_page(url) as roles:
+        for name, role in roles.items():
+            with open_archive(role) as lab, TrajectoryIngestor(lab) as ingestor:
+                assert lab.search(paths[1])[0].episode_id == "task-1-1"
+                one = lab.catalog.query.ids()[:1]
+                with pytest.raises(CatalogWriteError) if name == "reader" else nullcontext():
+                    lab.catalog.annotations.tag(one, name)
+                    lab.catalog.annotations.add_note(one, "a note", who=name)
+                    lab.catalog.annotations.review(one, "accepted", who=name)
+                    lab.catalog.annotations.set_scores("grasp", {one[0]: 0.5})
+                    lab.catalog.annotations.add_lineage(one, "edited", name)
+                    lab.catalog.collections.save_snapshot(name, f"tag:{name}")
+                assert lab.catalog.query.count(f"tag:{name} lineage.edited:{name}") == (name != "reader")
+                with pytest.raises(CatalogWriteError) if name != "ingestor" else nullcontext():
+                    assert ingestor.ingest(data).new == 6
+                    paths[0].unlink()
+                    assert ingestor.ingest(data, prune=True).removed == 1
+                assert lab.catalog.query.count() == (11 if name == "ingestor" else 6)
