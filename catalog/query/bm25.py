@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, select
@@ -17,7 +16,7 @@ from catalog.query.pages import count_rows
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from catalog.filters.where import Where
 
@@ -115,20 +114,13 @@ def _best(
     limit: int | None,
 ) -> list[tuple[int, float]]:
     """Return the best of the earlier results and these rows, each episode once; limit None: all of them."""
-    occurrences = Counter(text for _, text in rows)  # thousands of episodes have the same task
-    scores = {text: score(text) for text in occurrences}
-    if limit is not None:
-        minimum = _least(scores, occurrences, limit)
-        scores = {text: value for text, value in scores.items() if value >= minimum}
-    candidates = {number: scores[text] for number, text in rows if text in scores} | dict(best_so_far)
-    return sorted(candidates.items(), key=lambda scored: (-scored[1], scored[0]))[:limit]
-
-
-def _least(scores: Mapping[str, float], occurrences: Mapping[str, int], limit: int) -> float:
-    """Return the lowest score among the `limit` best episodes; 0 if there are fewer."""
-    remaining = limit
-    for text in heapq.nlargest(limit, scores, key=scores.__getitem__):
-        remaining -= occurrences[text]
-        if remaining <= 0:
-            return scores[text]
-    return 0.0
+    numbers: dict[str, list[int]] = {}  # thousands of episodes have the same task
+    for number, text in rows:
+        numbers.setdefault(text, []).append(number)
+    known = dict(best_so_far)
+    scored = [(-value, number) for number, value in best_so_far]
+    for text, of_text in numbers.items():
+        lowest_first = -score(text)
+        scored += [(lowest_first, number) for number in of_text if number not in known]
+    ordered = sorted(scored) if limit is None else heapq.nsmallest(limit, scored)
+    return [(number, -negative) for negative, number in ordered]
