@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from bridge.spaces.sources import MAX_CHANNELS, Table, discriminate, make_source, measure_distances, relate, shape_of
+from bridge.spaces.sources import MAX_CHANNELS, discriminate, make_source, measure_distances, relate
 from embedders.standardise import STD_FLOOR
 from embedders.units import relate_spreads
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.spaces.sources import SampledLane, Table
     from embedders.units import SourceScale
 
     Rows = NDArray[np.float64]
@@ -47,26 +48,23 @@ class _Labelled(NamedTuple):
     known: list[str]
 
 
-def find_labelled(episodes: Sequence[Rows], labels: Sequence[Mapping[str, str]]) -> tuple[SourceScale, ...]:
-    """Return the sources among rows [T, C] of a lane, by the first field of their labels that tells some."""
-    if len(episodes) < 2 * _MIN_LABELLED or episodes[0].shape[1] > MAX_CHANNELS:
+def find_labelled(lane: SampledLane, labels: Sequence[Mapping[str, str]]) -> tuple[SourceScale, ...]:
+    """Return the sources among episodes with these labels, by the first field that tells some."""
+    if len(lane.episodes) < 2 * _MIN_LABELLED or lane.channels > MAX_CHANNELS:
         return ()
     fields = dict.fromkeys(field for one in labels for field in one)
     several = [found for field in fields if len((found := _find_known(field, labels)).known) > 1]
-    if not several:
-        return ()
-    table, shapes = Table.of(episodes), np.array([*map(shape_of, episodes)])
     for field, values, known in several:
         groups: list[tuple[list[str], _Scale]] = []
         for label in known[1:]:
-            scale = _compare(table, shapes, values == label, values == known[0])
+            scale = _compare(lane, values == label, values == known[0])
             own = next((labels for labels, other in groups if scale and _are_alike(scale, other)), None)
             if own is not None:
                 own.append(label)
             elif scale is not None:
                 groups.append(([label], scale))
         if groups:
-            return tuple(_describe(table, field, values, known, group) for group in groups)
+            return tuple(_describe(lane.table, field, values, known, group) for group in groups)
     return ()
 
 
@@ -80,8 +78,9 @@ def _are_alike(scale: _Scale, other: _Scale) -> bool:
     return bool(np.median(np.abs(np.log(scale[0] / other[0]))) < _ALIKE)
 
 
-def _compare(table: Table, shapes: Rows, is_other: Mask, is_usual: Mask) -> _Scale | None:
+def _compare(lane: SampledLane, is_other: Mask, is_usual: Mask) -> _Scale | None:
     """Return ratios and offsets [C] of the other label's episodes; None if these do not tell both apart."""
+    table, shapes = lane.table, lane.shapes
     other, usual = np.flatnonzero(is_other), np.flatnonzero(is_usual)
     both, count = np.concatenate([other, usual]), len(other)
     if _mixed(_features(table.pick(both)), count) > _APART or _mixed(shapes[both], count) < _MIXED_SHAPES:

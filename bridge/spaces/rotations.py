@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.spaces.labelled_sources import find_labelled
-from bridge.spaces.sources import find_source
+from bridge.spaces.sources import SampledLane, find_source
 from embedders.rotations import Rotation, canonical_rows
 from embedders.standardise import IGNORED_STD
 from wshard.core.channel_kinds import ChannelKind
@@ -105,10 +105,10 @@ def _find_sources(
     """
     if any(lane.start <= one.channel < lane.stop for one in rotations):
         return ()
-    rows = [episode.rows[:, lane] for episode in episodes]
-    if labelled := find_labelled(rows, [episode.source for episode in episodes]):
+    sampled = SampledLane([episode.rows[:, lane] for episode in episodes])
+    if labelled := find_labelled(sampled, [episode.source for episode in episodes]):
         return labelled
-    source = find_source(rows)
+    source = find_source(sampled)
     return () if source is None else (source,)
 
 

@@ -6,7 +6,8 @@ ratio in all channels: that of the sources. Episodes of one source differ by non
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -76,15 +77,37 @@ class Table(NamedTuple):
         return np.log(np.maximum(self.stds, STD_FLOOR))
 
 
-def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
-    """Return what tells the episodes of the smaller source apart, by rows [T, C] of a lane; None for one source."""
-    if len(episodes) < _MIN_EPISODES or episodes[0].shape[1] > MAX_CHANNELS:
+@dataclass(frozen=True, eq=False)
+class SampledLane:
+    """Rows [T, C] of a lane in several episodes, and what is compared of them: the sizes and the shapes [N, D]."""
+
+    episodes: Sequence[Rows]
+
+    @property
+    def channels(self) -> int:
+        """Number of channels."""
+        return int(self.episodes[0].shape[1])
+
+    @cached_property
+    def table(self) -> Table:
+        """Means and spreads."""
+        return Table.of(self.episodes)
+
+    @cached_property
+    def shapes(self) -> Rows:
+        """See shape_of."""
+        return np.array([*map(shape_of, self.episodes)])
+
+
+def find_source(lane: SampledLane) -> SourceScale | None:
+    """Return what tells the episodes of the smaller source apart; None for one source."""
+    if len(lane.episodes) < _MIN_EPISODES or lane.channels > MAX_CHANNELS:
         return None
-    table = Table.of(episodes)
+    table = lane.table
     is_moving = (table.stds > STD_FLOOR).mean(axis=0) > _MOVING
     if is_moving.sum() < 2:
         return None
-    pairs = _pair(episodes, table.logs[:, is_moving])
+    pairs = _pair(lane.shapes, table.logs[:, is_moving])
     if pairs is None:
         return None
     far = np.abs(pairs.ratio)[np.abs(pairs.ratio) > _FAR]
@@ -94,7 +117,7 @@ def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
     shares = float((is_same | is_cross).mean()), float(is_cross.mean())
     if not is_same.any() or not any(shares[0] >= both and shares[1] >= cross for both, cross in _MIN_SHARES):
         return None
-    side = _tell_sides(pairs, is_same, is_cross, len(episodes))
+    side = _tell_sides(pairs, is_same, is_cross, len(lane.episodes))
     is_known = side != 0
     sign = 1 if 2 * (side > 0).sum() <= is_known.sum() else -1  # the smaller source has it
     discriminant = discriminate(table.pick(is_known), side[is_known] == sign, _MAX_WRONG)
@@ -105,13 +128,12 @@ def find_source(episodes: Sequence[Rows]) -> SourceScale | None:
     return make_source(discriminant, scale)
 
 
-def _pair(episodes: Sequence[Rows], logs: Rows) -> _Pairs | None:
+def _pair(shapes: Rows, logs: Rows) -> _Pairs | None:
     """Return the nearest episodes by shape whose channels have one ratio; None if there are too few."""
-    shapes = np.array([*map(shape_of, episodes)])
     distances = measure_distances(shapes, shapes)
     np.fill_diagonal(distances, np.inf)
     second = np.argsort(distances, axis=1)[:, :_NEIGHBOURS].ravel()
-    first = np.repeat(np.arange(len(episodes)), _NEIGHBOURS)
+    first = np.repeat(np.arange(len(shapes)), _NEIGHBOURS)
     differences = logs[first] - logs[second]
     ratio = np.median(differences, axis=1)
     is_one = np.median(np.abs(differences - ratio[:, None]), axis=1) <= _ALIKE

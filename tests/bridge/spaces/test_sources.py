@@ -7,7 +7,7 @@ import pytest
 
 from bridge.spaces.labelled_sources import find_labelled
 from bridge.spaces.source_labels import source_labels
-from bridge.spaces.sources import find_source
+from bridge.spaces.sources import SampledLane, find_source
 from wshard.core.episode.protocol import EpisodeAddress
 
 SCALES, OFFSETS = np.array([3.0, 2.5, 3.0, 3.5]), np.array([1.0, -2.0, 0.0, 4.0])
@@ -34,7 +34,7 @@ def mixed(share):
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
 def test_the_smaller_source_is_found_and_converted(share):
     episodes, others = mixed(share)
-    source = find_source(episodes)
+    source = find_source(SampledLane(episodes))
     smaller = others if others.sum() <= 30 else ~others
     shared = [source.to_shared(rows) for rows in episodes]
     assert [after is not before for before, after in zip(episodes, shared, strict=True)] == smaller.tolist()
@@ -45,31 +45,34 @@ def test_the_smaller_source_is_found_and_converted(share):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_episodes_of_one_source_show_none(seed):
-    assert find_source(performances(seed=seed)) is None
+    assert find_source(SampledLane(performances(seed=seed))) is None
 
 
 def test_tasks_of_another_size_are_no_source():
-    assert find_source([rows * SCALES if n % 6 < 3 else rows for n, rows in enumerate(performances())]) is None
+    assert (
+        find_source(SampledLane([rows * SCALES if n % 6 < 3 else rows for n, rows in enumerate(performances())]))
+        is None
+    )
 
 
 def test_sizes_that_vary_freely_are_no_source():
     sizes = np.exp(np.random.default_rng(2).normal(size=60))
-    assert find_source([rows * size for rows, size in zip(performances(), sizes, strict=True)]) is None
+    assert find_source(SampledLane([rows * size for rows, size in zip(performances(), sizes, strict=True)])) is None
 
 
 def test_few_episodes_or_channels_show_none():
     episodes, _ = mixed(0.5)
-    assert find_source(episodes[:20]) is None
-    assert find_source([rows[:, :1] for rows in episodes]) is None
-    assert find_source([np.tile(rows, 17) for rows in episodes]) is None  # nor do very many
-    assert find_source([np.zeros((9, 3))] * 30) is None
+    assert find_source(SampledLane(episodes[:20])) is None
+    assert find_source(SampledLane([rows[:, :1] for rows in episodes])) is None
+    assert find_source(SampledLane([np.tile(rows, 17) for rows in episodes])) is None  # nor do very many
+    assert find_source(SampledLane([np.zeros((9, 3))] * 30)) is None
 
 
 def test_a_spike_hides_no_source():
     episodes, _ = mixed(0.5)
     episodes[7] = episodes[7].copy()
     episodes[7][3] = 1e5
-    assert np.median(find_source(episodes).ratios) == pytest.approx(3, rel=0.1)
+    assert np.median(find_source(SampledLane(episodes)).ratios) == pytest.approx(3, rel=0.1)
 
 
 def of_free_size(count=80):
@@ -85,9 +88,9 @@ def labelled(values, field="meta.robot"):
 def test_labels_tell_sources_of_episodes_of_any_size():
     plain, is_leg = of_free_size(), np.random.default_rng(3).random(80) < 0.4
     episodes = [rows * SCALES + 9 if leg else rows for rows, leg in zip(plain, is_leg, strict=True)]
-    assert find_source(episodes) is None
+    assert find_source(SampledLane(episodes)) is None
     labels = labelled(np.where(is_leg, "leg", "arm").tolist())
-    (source,) = find_labelled(episodes, labels)
+    (source,) = find_labelled(SampledLane(episodes), labels)
     assert (source.field, source.labels, source.usual_labels) == ("meta.robot", ("leg",), ("arm",))
     for rows, before, label, leg in zip(episodes, plain, labels, is_leg, strict=True):
         shared = source.to_shared(rows, label)
@@ -99,7 +102,7 @@ def test_folders_of_one_robot_have_one_scale():
     folders = np.random.default_rng(3).choice(["arm", "leg", "old arm", "old leg"], 80)
     large = np.isin(folders, ["leg", "old leg"])
     episodes = [rows * SCALES if leg else rows for rows, leg in zip(performances(80), large, strict=True)]
-    (source,) = find_labelled(episodes, labelled(folders.tolist(), "folder"))
+    (source,) = find_labelled(SampledLane(episodes), labelled(folders.tolist(), "folder"))
     assert {frozenset(source.labels), frozenset(source.usual_labels)} == {
         frozenset({"arm", "old arm"}),
         frozenset({"leg", "old leg"}),
@@ -109,7 +112,7 @@ def test_folders_of_one_robot_have_one_scale():
 def test_each_of_three_robots_has_its_scale():
     plain, robots = performances(90), np.random.default_rng(4).integers(0, 3, 90)
     episodes = [rows * 4.0**robot + robot for rows, robot in zip(plain, robots, strict=True)]
-    sources = find_labelled(episodes, labelled(map(str, robots)))
+    sources = find_labelled(SampledLane(episodes), labelled(map(str, robots)))
     usual = ({"0", "1", "2"} - {one.labels[0] for one in sources}).pop()
     for one in sources:
         power = int(one.labels[0]) - int(usual)
@@ -130,8 +133,8 @@ def test_each_of_three_robots_has_its_scale():
 )
 def test_labels_of_tasks_and_days_are_no_sources(label):
     for episodes in (performances(), [rows * SCALES if n % 6 < 3 else rows for n, rows in enumerate(performances())]):
-        assert find_labelled(episodes, labelled(str(label(number)) for number in range(60))) == ()
-    assert find_labelled(episodes, [{}] * 60) == ()
+        assert find_labelled(SampledLane(episodes), labelled(str(label(number)) for number in range(60))) == ()
+    assert find_labelled(SampledLane(episodes), [{}] * 60) == ()
 
 
 def test_labels_of_a_source_are_its_robot_place_environment_and_folders():
