@@ -15,7 +15,7 @@ from embedders.numeric import check_number
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -82,16 +82,16 @@ class OtherScale(ABC):
         changed[:, [*self.channels]] = (changed[:, [*self.channels]] - offset) / ratio
         return changed
 
-    def share_spreads(self, spreads: Iterable[tuple[int, Sequence[float]]]) -> Iterator[tuple[int, Sequence[float]]]:
-        """Yield (timesteps, spread) of episodes in the scale that most have; see embedders.statistics.merge_spreads."""
-        offset, ratio = (values[:, None] for values in self.conversion)
-        for count, spread in spreads:
-            numbers = np.array(spread, np.float64).reshape(-1, 4)
-            if self.is_other(numbers[None, :, 2], numbers[None, :, 3])[0]:
-                numbers[[*self.channels]] = (numbers[[*self.channels]] - offset * [1, 1, 1, 0]) / ratio
-                yield count, numbers.ravel().tolist()
-            else:
-                yield count, spread
+    def to_shared_spread(self, spread: Rows, labels: Mapping[str, str] = NO_LABELS) -> Rows:
+        """Return the spread [D, 4] of an episode, see embedders.statistics.merge_spreads, as to_shared does rows."""
+        is_other = self.is_labelled(labels)
+        if is_other is None:
+            is_other = bool(self.is_other(spread[None, :, 2], spread[None, :, 3])[0])
+        if not is_other:
+            return spread
+        changed, (offset, ratio) = spread.copy(), (values[:, None] for values in self.conversion)
+        changed[[*self.channels]] = (changed[[*self.channels]] - offset * [1, 1, 1, 0]) / ratio
+        return changed
 
 
 @dataclass(frozen=True)
@@ -209,13 +209,27 @@ def relate_spreads(means: Rows, stds: Rows, centers: Rows, spreads: Rows) -> Row
 
 
 def share_rows(units: Sequence[OtherScale], rows: NDArray[Any], labels: Mapping[str, str]) -> NDArray[Any]:
-    """Return rows [T, D] in the scale that most episodes have: channels are converted once."""
+    """Return rows [T, D] in the scale that most episodes have."""
+    return _convert(units, rows, lambda unit, rows: unit.to_shared(rows, labels))
+
+
+def share_spread(units: Sequence[OtherScale], spread: Sequence[float], labels: Mapping[str, str]) -> Sequence[float]:
+    """Return the flat spread of an episode in the scale that most have."""
+    given = np.array(spread, np.float64).reshape(-1, 4)
+    shared = _convert(units, given, lambda unit, spread: unit.to_shared_spread(spread, labels))
+    return spread if shared is given else shared.ravel().tolist()
+
+
+def _convert(
+    units: Sequence[OtherScale], values: NDArray[Any], convert: Callable[[OtherScale, NDArray[Any]], NDArray[Any]]
+) -> NDArray[Any]:
+    """Return the values converted by each unit that applies, channels once."""
     converted = set[tuple[int, ...]]()
     for unit in units:
-        before = rows
-        if unit.channels not in converted and (rows := unit.to_shared(before, labels)) is not before:
+        before = values
+        if unit.channels not in converted and (values := convert(unit, before)) is not before:
             converted.add(unit.channels)
-    return rows
+    return values
 
 
 def scale_from(definition: Mapping[str, Any]) -> OtherScale:

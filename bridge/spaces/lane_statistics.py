@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bridge.spaces.glitches import Usual
-from bridge.spaces.source_labels import find_labelled_ids
-from catalog.filters.where import Compare
+from bridge.spaces.source_labels import load_labels
 from embedders.space import Statistics
 from embedders.statistics import merge_spreads, statistics
+from embedders.units import NO_LABELS, share_spread
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from bridge.spaces.glitches import Spread
     from catalog.catalog import Catalog
     from embedders.lanes import LaneSpec
     from embedders.units import OtherScale
-
-_MAX_FLAGGED: Final = 0.2  # share of flagged episodes beyond which flags are ignored
 
 
 def lane_statistics(
@@ -33,19 +32,15 @@ def lane_statistics(
 
     units: those of episodes to convert to the unit of most. Raises NoLaneError for a lane without finite numbers.
 
-    Episodes that a check flagged for spikes, and those with a timestep far beyond all others, set no scale, unless
-    flags are too frequent to tell.
+    Episodes with a timestep far beyond all others set no scale. What checks flag does not matter: they compare episodes
+    of one layout, so that the scale would change with lanes that are not embedded.
     """
-    flagged = frozenset(catalog.query.ids(Compare("flag", "eq", "spike")))
-    if len(flagged) > _MAX_FLAGGED * catalog.query.count():
-        flagged = frozenset()
     by_lane, first = list[Statistics](), 0
     for lane in lanes:
         own = [one.at(-first) for one in units if first <= one.channels[0] < first + lane.channels]
-        # Converted to the scale of most, episodes of another source have the same statistics.
-        others = find_labelled_ids(catalog, layout_ids, own)
-        read = partial(_read_spreads, catalog, layout_ids, lane, own, others)
-        by_lane.append(_lane_statistics(lane.name, read, flagged))
+        labels = load_labels(catalog, layout_ids, own)
+        read = partial(lane_spreads, catalog, layout_ids, lane, own, labels)
+        by_lane.append(_lane_statistics(lane.name, read))
         first += lane.channels
     return Statistics(
         min(lane.count for lane in by_lane),
@@ -54,35 +49,29 @@ def lane_statistics(
     )
 
 
-def _read_spreads(
-    catalog: Catalog, layout_ids: Sequence[int], lane: LaneSpec, units: Sequence[OtherScale], *without: frozenset[int]
-) -> Iterable[Spread]:
-    spreads = lane_spreads(catalog, layout_ids, lane, frozenset().union(*without))
-    for unit in units:
-        spreads = unit.share_spreads(spreads)
-    return spreads
-
-
 def lane_spreads(
-    catalog: Catalog, layout_ids: Sequence[int], lane: LaneSpec, without: frozenset[int] = frozenset()
-) -> Iterable[Spread]:
-    """Return the spreads of the lane's channels in every episode, of those that are read as it too."""
-    spreads = catalog.query.spreads(layout_ids, lane.name, without=without)
-    if not lane.picks:
-        return spreads
-    tables = ((count, np.array(numbers, np.float64).reshape(-1, 4).T) for count, numbers in spreads)
-    return ((count, tuple(lane.pick(table).T.ravel().tolist())) for count, table in tables)
+    catalog: Catalog,
+    layout_ids: Sequence[int],
+    lane: LaneSpec,
+    units: Sequence[OtherScale] = (),
+    labels: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
+) -> Iterator[Spread]:
+    """Yield the spreads of the lane's channels in every episode, of those that are read as it too.
+
+    units: episodes are converted to that of most; labels: what episodes are labelled with, by id.
+    """
+    for id_, count, numbers in catalog.query.spreads_by_id(layout_ids, lane.name):
+        spread: Sequence[float] = numbers
+        if lane.picks:
+            spread = lane.pick(np.array(numbers, np.float64).reshape(-1, 4).T).T.ravel().tolist()
+        yield count, share_spread(units, spread, labels.get(id_, NO_LABELS)) if units else spread
 
 
-def _lane_statistics(
-    lane: str, read: Callable[[frozenset[int]], Iterable[Spread]], flagged: frozenset[int]
-) -> Statistics:
-    for without in (flagged, frozenset()) if flagged else (flagged,):
-        usual = Usual.of(read(without))
-        stored = usual.without_glitched(read(without))
-        first = next(stored, None)
-        if first is not None:
-            return statistics([merge_spreads(chain([first], stored))])
+def _lane_statistics(lane: str, read: Callable[[], Iterable[Spread]]) -> Statistics:
+    stored = Usual.of(read()).without_glitched(read())
+    first = next(stored, None)
+    if first is not None:
+        return statistics([merge_spreads(chain([first], stored))])
     raise NoLaneError(
         f"lane {lane!r}: expected finite numbers in one episode at least, found none that has them in nine of ten "
         f"timesteps: --lanes NAME embeds another lane; a layout can leave a sparse column out"

@@ -42,15 +42,16 @@ def _texts(metadata: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
             yield f"{above}{name}", str(value)
 
 
-def find_labelled_ids(catalog: Catalog, layout_ids: Sequence[int], sources: Sequence[OtherScale]) -> frozenset[int]:
-    """Return the ids of the episodes of these layouts that one of the sources has by their labels."""
-    labelled = [one for one in sources if one.labels]
-    if not labelled:
-        return frozenset()
-    found = set[int]()
+def load_labels(
+    catalog: Catalog, layout_ids: Sequence[int], sources: Sequence[OtherScale]
+) -> dict[int, dict[str, str]]:
+    """Return what tells sources in the labels of the episodes of these layouts, by id; nothing where none tells any."""
+    fields = {one.field for one in sources if one.labels}
+    if not fields:
+        return {}
+    found: dict[int, dict[str, str]] = {}
     for ids in batches(catalog.query.ids_of(layout_ids)):
         for row in catalog.episodes.rows(ids).values():
             labels = source_labels(row.metadata, row.env_id, row.address)
-            if any(one.is_labelled(labels) for one in labelled):
-                found.add(row.id)
-    return frozenset(found)
+            found[row.id] = {field: labels[field] for field in fields if field in labels}
+    return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from bridge.spaces.glitches import sample_spreads
+from bridge.spaces.glitches import sample_parts
 from bridge.spaces.grouping import LaneGroup, group_episodes
 from bridge.spaces.lane_statistics import lane_spreads, lane_statistics
 from bridge.spaces.lanes import LaneChoice, block_name
@@ -219,8 +219,8 @@ def _find_units(
     first = 0
     for lane, of_lane in zip(family.lanes, sources, strict=True):
         own = range(first, first + lane.channels)
-        spreads = sample_spreads(lane_spreads(catalog, family.group.measured_layouts, lane))
-        unit = find_unit(spreads, [channel - first for channel in turning.intersection(own)])
+        parts = sample_parts(lane_spreads(catalog, family.group.measured_layouts, lane))
+        unit = find_unit([spread for _, spread in parts], [channel - first for channel in turning.intersection(own)])
         for one in of_lane if unit is None else [unit]:
             present = one.at(first)
             found.append(next((old for old in known if old.is_like(present) and old.channels[0] in own), present))

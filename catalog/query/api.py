@@ -224,18 +224,17 @@ class Queries:
             for number, text, count in rows
         ]
 
-    def spreads(
-        self, layout_ids: Sequence[int], lane: str, *, without: Collection[int] = ()
-    ) -> Iterator[tuple[int, tuple[float, ...]]]:
+    def spreads(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, tuple[float, ...]]]:
         """Yield (timesteps, spreads) of the lane in every episode of these layouts that has them, by episode id.
-
-        without: ids of episodes that are left out.
 
         spreads: least, greatest, mean and standard deviation of the first channel, then of the next.
         """
+        return ((count, spreads) for _, count, spreads in self.spreads_by_id(layout_ids, lane))
+
+    def spreads_by_id(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, int, tuple[float, ...]]]:
+        """Yield (episode id, timesteps, spreads) as `spreads` does."""
         walks = [walk_spreads(self._session.read, number, lane_name=lane) for number in sorted(set(layout_ids))]
-        merged = heapq.merge(*walks, key=itemgetter(0))
-        return ((count, spreads) for number, count, spreads in merged if number not in without)
+        return heapq.merge(*walks, key=itemgetter(0))
 
     def ids_of(self, layout_ids: Sequence[int]) -> list[int]:
         """Return the ids of all episodes of these layouts."""

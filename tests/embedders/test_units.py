@@ -9,7 +9,7 @@ import pytest
 
 from embedders import LaneSpec, Space, Statistics, WindowPlan
 from embedders.statistics import Moments, merge_spreads
-from embedders.units import SourceScale, Unit
+from embedders.units import SourceScale, Unit, share_spread
 from wshard.errors import EmbedderError
 
 ROWS = np.random.default_rng(1).normal([0.5, 2, 0], size=(30, 3))
@@ -43,7 +43,7 @@ def test_spreads_are_those_of_shared_rows():
         return len(rows), np.stack([rows.min(0), rows.max(0), rows.mean(0), rows.std(0)], axis=1).ravel().tolist()
 
     parts = [ROWS[:10], ROWS[10:18] * [1000, 1000, 1], ROWS[18:]]
-    found = merge_spreads(MILLIMETRES.share_spreads(map(spread_of, parts)))
+    found = merge_spreads((count, share_spread([MILLIMETRES], one, {})) for count, one in map(spread_of, parts))
     expected = Moments.of(ROWS)
     np.testing.assert_allclose(found.table, expected.table, rtol=1e-12)
 
@@ -53,8 +53,8 @@ def test_values_of_another_source_are_converted():
     assert ROBOT.to_shared(ROWS) is ROWS
     np.testing.assert_allclose(ROBOT.to_shared(large), ROWS, atol=1e-14)
     spread = np.stack([large.min(0), large.max(0), large.mean(0), large.std(0)], axis=1).ravel().tolist()
-    (shared,) = ROBOT.share_spreads([(30, spread)])
-    np.testing.assert_allclose(merge_spreads([shared]).table, Moments.of(ROWS).table, atol=1e-12)
+    shared = share_spread([ROBOT], spread, {})
+    np.testing.assert_allclose(merge_spreads([(30, shared)]).table, Moments.of(ROWS).table, atol=1e-12)
 
 
 def test_a_known_label_tells_the_source_and_values_do_where_it_is_unknown():

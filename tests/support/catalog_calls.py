@@ -136,7 +136,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "digest": lambda w: w.catalog.episodes.by_digest([make_record(3).digest]),
     "known": lambda w: w.catalog.episodes.known([make_record(3).path]),
     "places": lambda w: list(w.catalog.episodes.places("/data/set")),
-    "spreads": lambda w: list(w.catalog.query.spreads(w.layouts, "signal/state")),
+    "spreads": lambda w: list(w.catalog.query.spreads_by_id(w.layouts, "signal/state")),
     "rates": lambda w: w.catalog.query.rates(w.layouts, "signal/state"),
     "pending": lambda w: w.catalog.vectors.pending(w.space, Among(w.layouts)),
     "pending ids": lambda w: w.catalog.vectors.pending_ids(w.space, Among(w.layouts)),

@@ -7,6 +7,7 @@ import pytest
 from bridge_episodes import episode, ingest, save, spaces_of
 
 from bridge.spaces.identity import describe_lanes
+from embedders.units import share_rows
 from wshard import Channel, TrajectoryRetriever
 
 MIXED = {2, 3, 8, 11, 13, 17, 21}
@@ -89,14 +90,16 @@ def test_a_named_robot_has_its_own_scale_where_sizes_vary_freely(tmp_path):
         metadata = {"robot": {"name": ["a", "b"][second]}}
         return episode(0, number, 40, id=str(number), observations={"state": channel}, metadata=metadata)
 
-    plain = [of(number).observations["state"].data for number in range(0, 60, 2)]
     report = ingest(tmp_path / "archive", *save(tmp_path / "data", *map(of, range(59))))
     (line,) = report.picked
     assert line.startswith("signal/state: 3 of 3 channels from two sources: x ")
     assert line.endswith(" (meta.robot.name b); compared in the scale of most")
     (space,) = spaces_of(tmp_path / "archive")
     assert "(meta.robot.name b)" in describe_lanes(space)
-    np.testing.assert_allclose(space.statistics.std, np.concatenate(plain).std(axis=0), rtol=0.02)
+    converted = [
+        share_rows(space.units, of(number)["state"], {"meta.robot.name": "ab"[number % 2]}) for number in range(59)
+    ]
+    np.testing.assert_allclose(space.statistics.std, np.concatenate(converted).std(axis=0), rtol=1e-5)
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         for query in (of(7), of(8), "7", "8"):
             hits = retriever.search_similar_episodes(query, 10)

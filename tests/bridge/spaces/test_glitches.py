@@ -49,15 +49,18 @@ def test_one_spike_makes_no_duplicates_and_moves_no_scale(tmp_path, spike, limit
         assert find_leaks(other, f"id:{left}", f"id:{right}") == []
 
 
-def spread(low: float, high: float, mean: float, std: float) -> tuple[int, tuple[float, ...]]:
-    return 60, (low, high, mean, std)
+def spread(low: float, high: float, mean: float, std: float, count: int = 60) -> tuple[int, tuple[float, ...]]:
+    return count, (low, high, mean, std)
 
 
 def test_only_rare_peaks_are_left_out(monkeypatch):
     usual = [spread(-2, 2, 0.1 * number, 1.0) for number in range(-10, 11)]
     spiked, mover, constant = spread(-2, 1e5, 1e3, 1e4), spread(-5e3, 5e3, 0, 3e3), spread(0, 0, 0, 0)
-    assert [*Usual.of([*usual, spiked]).without_glitched([*usual, spiked])] == usual
+    short = spread(0, 1e5, 1e4, 3e4, 10)  # one timestep of ten
+    for one in (spiked, short):
+        assert [*Usual.of([*usual, one]).without_glitched([*usual, one])] == usual
     for parts in (
+        [*usual, spread(-5e4, 5e4, 0, 5e4, 10)],
         [*usual, mover],  # moves all the time, farther than others
         [*usual, *[spiked] * 5],  # too many to be faults
         [constant] * 20 + [spiked],  # the others do not move: there is no scale to compare with
