@@ -9,6 +9,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+
 from bridge.episodes.files import find_empty_folder, find_whole_files
 from bridge.episodes.found import ChosenEpisodes, FoundEpisode
 from bridge.episodes.locations import list_location
@@ -215,8 +217,8 @@ def _check_unchecked(run: Run, ids: Sequence[int], checker: Checker) -> None:
     catalog = run.archive.catalog
     unchecked = [
         row.address
-        for batch in batches(ids)
-        for row in catalog.episodes.rows(catalog.checks.unchecked(VERSION, batch)).values()
+        for batch in batches(np.intersect1d(catalog.checks.all_unchecked(VERSION), ids).tolist() if ids else ())
+        for row in catalog.episodes.rows(batch).values()
     ]
     if unchecked:
         check_all(Work(catalog, checker, run.pool, run.watch), unchecked, every_byte=False)

@@ -50,9 +50,18 @@ def walk_places(read: Read, prefix: str | None, ignoring: Container[int]) -> Ite
     with read() as connection:
         roots = load_roots(connection)
     for folder, root_id, inside in _below(roots, prefix):
+        if _are_all_in(read, root_id, ignoring):
+            continue  # as after every ingest that found everything: an address of each would take most of its time
         for number, path, key, reading_options in _walk_root(read, root_id, inside=inside):
             if number not in ignoring:
                 yield number, EpisodeAddress(join(folder, path), key, reading_options)
+
+
+def _are_all_in(read: Read, root_id: int, ids: Container[int]) -> bool:
+    statement = select(episode.c.id).where(episode.c.root_id == root_id)
+    with read() as connection:
+        numbers = connection.execute(statement, execution_options={"yield_per": CHUNK}).scalars()
+        return all(number in ids for number in numbers)
 
 
 def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:

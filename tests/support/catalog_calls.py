@@ -88,6 +88,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "facet of flags": lambda w: w.catalog.query.facets(["flag"]),
     "findings": lambda w: w.catalog.checks.findings(w.ids[:3]),
     "unchecked": lambda w: w.catalog.checks.unchecked("1", w.ids),
+    "all_unchecked": lambda w: w.catalog.checks.all_unchecked("1"),
     "stored measures": lambda w: w.catalog.checks.stored_measures("family", 5),
     "set checked": lambda w: w.catalog.checks.set_checked(w.verdicts, most=5),
     "flag them": lambda w: w.catalog.checks.flag(w.ids[:3], CheckFinding("integrity", "cut")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from typing import TYPE_CHECKING
 
 from wshard.core.chunks.reader import open_episode_file
@@ -74,33 +75,36 @@ def open_location(uri: str | os.PathLike[str] | Place, format_name: str | None =
 
 
 class LocationEpisodes(MadeSequence[tuple[EpisodeAddress, Fingerprint]]):
-    """The episodes of one location: their addresses with fingerprints, of which only the keys take memory."""
+    """The episodes of one location: their addresses with fingerprints, as bytes of keys and numbers in arrays."""
 
     def __init__(self, uri: str, read_as: str) -> None:
         self._uri, self._read_as = uri, read_as
-        self._keys: list[str] = []
-        self._fingerprints: list[Fingerprint] = []  # mostly few different ones, again and again
+        self._keys = bytearray()
+        self._stops = array("q", [0])  # of keys
+        self._sizes, self._times = array("q"), array("q")
 
     def add(self, key: str, fingerprint: Fingerprint) -> None:
         """Add an episode."""
-        last = self._fingerprints[-1] if self._fingerprints else None
-        self._keys.append(key)
-        self._fingerprints.append(last if last is not None and last == fingerprint else fingerprint)
+        self._keys += key.encode(errors="surrogatepass")
+        self._stops.append(len(self._keys))
+        self._sizes.append(fingerprint.size)
+        self._times.append(fingerprint.mtime_ns)
 
     def of_keys(self, keys: Collection[str]) -> LocationEpisodes:
         """Return those of these keys."""
         chosen = LocationEpisodes(self._uri, self._read_as)
-        for key, fingerprint in zip(self._keys, self._fingerprints, strict=True):
-            if key in keys:
-                chosen.add(key, fingerprint)
+        for address, fingerprint in self:
+            if address.key in keys:
+                chosen.add(address.key, fingerprint)
         return chosen
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._sizes)
 
     def make(self, number: int) -> tuple[EpisodeAddress, Fingerprint]:
         """Return address and fingerprint of an episode."""
-        return EpisodeAddress(self._uri, self._keys[number], self._read_as), self._fingerprints[number]
+        key = self._keys[self._stops[number] : self._stops[number + 1]].decode(errors="surrogatepass")
+        return EpisodeAddress(self._uri, key, self._read_as), Fingerprint(self._sizes[number], self._times[number])
 
 
 def list_episodes(

@@ -53,6 +53,7 @@ WALKED = {
         "SCAN tag USING COVERING INDEX sqlite_autoindex_tag_1",
     },
     "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
+    "all_unchecked": {"SCAN episode USING COVERING INDEX episode_success"},
 }
 ABOUT_VECTORS = ("pending", "pending ids", "pending of some", "pending with words", "embedded", "ledger state")
 

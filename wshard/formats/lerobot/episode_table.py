@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class VideoColumns(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeColumns:
-    """The episodes of a data set as columns; starts: the global number of the first row. tasks: texts, or None.
+    """The episodes of a data set as columns; starts: the global number of the first row.
 
     damaged: the error of each unreadable episode, by its number. failure: why others may be missing.
     """
@@ -64,7 +64,7 @@ class EpisodeColumns:
     chunks: Array
     files: Array
     starts: Array
-    tasks: list[Any]
+    tasks: Sequence[tuple[str, ...]]
     videos: Mapping[str, VideoColumns] = field(default_factory=dict)
     damaged: Mapping[int, str] = field(default_factory=dict)
     failure: str = ""
@@ -76,12 +76,15 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
     def __init__(self, info: DatasetInfo, columns: EpisodeColumns, where: str) -> None:
         """Index the columns; episodes with impossible values count as damaged, and so do missing ones."""
         self._info, self._columns, self._where = info, columns, where
-        numbers = columns.numbers.tolist()
-        self._damaged = {**columns.damaged, **self._find_invalid(numbers)}
-        self._note_missing({number for number in (*numbers, *self._damaged) if number >= 0})
-        rows = {number: row for row, number in enumerate(numbers)} | dict.fromkeys(self._damaged, -1)
-        self._rows = {number: rows[number] for number in sorted(rows) if number >= 0}
+        self._damaged = {**columns.damaged, **self._find_invalid()}
+        self._note_missing()
         valid = np.isin(columns.numbers, [*self._damaged], invert=True)
+        damaged = np.array([number for number in self._damaged if number >= 0], np.int64)
+        rows = np.flatnonzero(valid & (columns.numbers >= 0))
+        numbers = np.concatenate([columns.numbers[rows], damaged])
+        order = np.argsort(numbers, kind="stable")
+        self._numbers = numbers[order]
+        self._rows = np.concatenate([rows, np.full(len(damaged), -1)])[order]
         file_numbers = columns.chunks.astype(np.int64) * _MAX_FILES + columns.files
         _, self._file_of = np.unique(file_numbers, return_inverse=True)
         files = int(self._file_of.max(initial=-1)) + 1
@@ -91,7 +94,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         self._paths: dict[str, tuple[tuple[int, int, int], str]] = {}  # the last path by camera, "" for data files
         self._file_rows = np.bincount(self._file_of[valid], columns.lengths[valid], files)
 
-    def _find_invalid(self, numbers: list[int]) -> dict[int, str]:
+    def _find_invalid(self) -> dict[int, str]:
         """Return the errors of episodes with impossible values or duplicate numbers, by number."""
         columns = {
             "episode_index": self._columns.numbers,
@@ -100,29 +103,31 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
             "data/file_index": self._columns.files,
             "dataset_from_index": self._columns.starts,
         }
+        numbers = self._columns.numbers
         errors = {
-            numbers[row]: f"{self._where}: episode {numbers[row]}: {name}: expected 0 or more, found {column[row]}"
+            numbers.item(row): f"{self._where}: episode {numbers[row]}: {name}: expected 0 or more, found {column[row]}"
             for name, column in columns.items()
             for row in np.flatnonzero((column < 0) | (column > _MAX_STEPS)).tolist()
         }
-        values, counts = np.unique(self._columns.numbers, return_counts=True)
+        values, counts = np.unique(numbers, return_counts=True)
         duplicates = values[counts > 1].tolist()
         return errors | {
             number: f"{self._where}: expected episode {number} once, found it twice" for number in duplicates
         }
 
-    def _note_missing(self, present: set[int]) -> None:
+    def _note_missing(self) -> None:
         """Mark episodes that are missing, according to total_episodes, as damaged."""
-        total = self._info.total_episodes
+        present = np.union1d(self._columns.numbers, np.array([*self._damaged], np.int64))
+        present, total = present[present >= 0], self._info.total_episodes
         if 0 < total - len(present) <= _MAX_MISSING:
             text = self._columns.failure or f"{self._where}: expected {total} episodes in meta, found {len(present)}"
-            self._damaged |= dict.fromkeys({*range(total)} - present, text)
+            self._damaged |= dict.fromkeys(np.setdiff1d(np.arange(total), present).tolist(), text)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._numbers)
 
     def __iter__(self) -> Iterator[str]:
-        return map(str, self._rows)
+        return (str(number) for number in self._numbers)
 
     def __contains__(self, key: object) -> bool:
         return self._number(key) is not None
@@ -142,12 +147,14 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         if not (isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= _MAX_KEY_LENGTH):
             return None
         number = int(key)
-        return number if str(number) == key and number in self._rows else None
+        place = int(self._numbers.searchsorted(number))
+        is_there = place < len(self._numbers) and self._numbers[place] == number
+        return number if is_there and str(number) == key else None
 
     def _entry(self, number: int) -> EpisodeEntry:
-        row = self._rows[number]
-        if row < 0:
+        if number in self._damaged:
             raise FormatError(self._damaged[number])
+        row = self._rows.item(self._numbers.searchsorted(number))
         for name, video in self._columns.videos.items():
             if video.chunks[row] < 0 or video.files[row] < 0 or not video.starts[row] >= 0:
                 raise FormatError(f"{self._where}: episode {number}: videos/{name}: expected its file and first second")
@@ -155,7 +162,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         return EpisodeEntry(
             number=number,
             length=length,
-            tasks=_texts(columns.tasks[row]),
+            tasks=columns.tasks[row],
             data=self._path(self._info.data_path, number, columns.chunks.item(row), columns.files.item(row)),
             start=columns.starts.item(row) - self._first_rows.item(file),
             share=length / max(self._file_rows.item(file), 1.0),
@@ -185,9 +192,3 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
             "video_key": camera,
         }
         return fill_template(template, fields, self._where)
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()

@@ -72,3 +72,10 @@ def read_table(place: Place, columns: Sequence[str] | None = None, group: int | 
             return {name: table.column(name).combine_chunks() for name in names}
         finally:
             file.close()
+
+
+def release_memory() -> None:
+    """Give the memory back that Arrow keeps for what it reads next, where that will be less."""
+    import pyarrow as pa  # noqa: PLC0415  (an optional dependency)
+
+    pa.default_memory_pool().release_unused()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from wshard.errors import FormatError, LimitError, MissingFileError
 from wshard.formats.lerobot.arrow_arrays import plain_numbers
 from wshard.formats.lerobot.episode_table import EpisodeColumns, VideoColumns
 from wshard.formats.lerobot.features import VIDEO
-from wshard.formats.lerobot.open_parquet import MAX_ROWS, count_row_groups, read_table
+from wshard.formats.lerobot.open_parquet import MAX_ROWS, count_row_groups, read_table, release_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ _NUMBERS: Final = ("episode_index", "length", "data/chunk_index", "data/file_ind
 _VIDEO: Final = ("chunk_index", "file_index", "from_timestamp")
 _MAX_INTEGRAL: Final = 2.0**53  # of float64
 _MAX_LINE_SIZE: Final = 1 << 24
+_BATCH: Final = 4096  # episodes whose tasks are objects at a time
 
 
 def read_episodes(folder: Place, info: DatasetInfo) -> EpisodeColumns:
@@ -65,21 +67,22 @@ def _read_task(path: Place, row: dict[str, Any] | None, error: str) -> tuple[int
 
 def _read_v2(folder: Place, info: DatasetInfo) -> EpisodeColumns:
     path = folder / EPISODES_V2
-    rows: list[tuple[int, int, Any]] = []
+    numbers, lengths, tasks = array("q"), array("q"), _Tasks()
     damaged: dict[int, str] = {}
     for index, (row, error) in enumerate(read_lines(path)):
         number, length = (integer((row or {}).get(name)) for name in ("episode_index", "length"))
         if row is None or number is None or length is None:
             damaged[index] = error or f"{path}: line {index + 1}: expected episode_index and length, found {shown(row)}"
         else:
-            rows.append((number, length, row.get("tasks")))
-    numbers, lengths = (np.array([row[index] for row in rows], np.int64) for index in (0, 1))
-    zeros = np.zeros(len(rows), np.int64)
+            numbers.append(number)
+            lengths.append(length)
+            tasks.add(row.get("tasks"))
+    zeros = np.zeros(len(numbers), np.int64)
     videos = {name: VideoColumns(zeros, zeros, zeros) for name in info.cameras(VIDEO)}
-    valid_numbers = {*numbers.tolist()}
+    valid_numbers = {*numbers} if damaged else ()
     damaged_episodes = {number: text for number, text in damaged.items() if number not in valid_numbers}
-    files = np.arange(len(rows))
-    return EpisodeColumns(numbers, lengths, zeros, files, zeros, [row[2] for row in rows], videos, damaged_episodes)
+    files, both = np.arange(len(numbers)), (np.array(numbers, np.int64), np.array(lengths, np.int64))
+    return EpisodeColumns(*both, zeros, files, zeros, tasks.rows, videos, damaged_episodes)
 
 
 def read_lines(path: Place) -> Iterator[tuple[dict[str, Any] | None, str]]:
@@ -135,8 +138,12 @@ def _read_v3(folder: Place, info: DatasetInfo) -> EpisodeColumns:
         columns = [_numbers(parts, f"videos/{name}/{field}", folder) for field in _VIDEO]
         if len(columns[0]) == len(numbers):
             videos[name] = VideoColumns(*columns)
-    tasks = [row for part in parts for row in _task_rows(part)]
-    return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks, videos, failure="".join(failures[:1]))
+    tasks = _Tasks()
+    for part in parts:
+        _add_tasks(tasks, part)
+    del parts
+    release_memory()
+    return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks.rows, videos, failure="".join(failures[:1]))
 
 
 def _readable_groups(path: Place, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -174,8 +181,22 @@ def _numbers(parts: list[dict[str, Any]], name: str, folder: Place) -> Array:
     return np.concatenate(columns)
 
 
-def _task_rows(part: Mapping[str, Any]) -> list[Any]:
-    if "tasks" in part:
-        rows: list[Any] = part["tasks"].to_pylist()
-        return rows
-    return [None] * (len(part["episode_index"]) if part else 0)
+def _add_tasks(tasks: _Tasks, part: Mapping[str, Any]) -> None:
+    rows = part.get("tasks", part.get("episode_index", ()))
+    for start in range(0, len(rows), _BATCH):
+        for value in rows.slice(start, _BATCH).to_pylist():
+            tasks.add(value)
+
+
+class _Tasks:
+    """The texts of the tasks of each episode; equal ones are in memory once, as most are."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, ...]] = []
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def add(self, value: object) -> None:
+        """Add those of an episode: a text or a list of such, anything else is none."""
+        listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+        texts = tuple(text for text in listed if isinstance(text, str))
+        self.rows.append(self._known.setdefault(texts, texts))
