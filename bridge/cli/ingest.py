@@ -201,8 +201,7 @@ def _print_report(report: IngestReport, place: str) -> None:
     for alike in report.alike:
         named = f"{alike.rare} and {alike.frequent} have one shape and scale, and no episode has both"
         typer.echo(printable(f"{named}: ingest with {alike} to compare them, if they mean the same"), err=True)
-    if report.unread:
-        _print_unread(report.unread)
+    _print_unread(report.unread)
     if report.skipped:
         typer.echo(f"skipped: {_by_suffix(report.skipped)}: unrecognized format; {OWN_DATA}", err=True)
     if report.delayed is not None:
@@ -222,30 +221,18 @@ def _summary(counts: Mapping[str, int]) -> str:
     return (counted or "nothing to do") + (f", {counts['failed']} failed" if counts["failed"] else "")
 
 
-def _print_unread(files: Sequence[str]) -> None:
+def _print_unread(unread: Mapping[str, str]) -> None:
     """Print files of arrays and tables that nothing says how to read, or that need a library that is not installed."""
-    from wshard.errors import MissingExtraError, WShardError
-    from wshard.formats.layouts.guessing.table import guess_table
+    from bridge.episodes.discover import NO_LAYOUT
     from wshard.formats.table import how_to_describe
 
-    by_suffix = {Path(file).suffix.lower(): file for file in files}
-    for suffix, file in by_suffix.items():  # a library is missing for all files of a suffix
-        try:
-            guess_table(file)
-        except MissingExtraError as error:
-            count = len(files)
-            files = [one for one in files if Path(one).suffix.lower() != suffix]
-            needing = f"{plural(count - len(files), f'{suffix} file')} not read: {error}"
-            typer.echo(printable(needing), err=True)
-        except (WShardError, OSError):
-            continue
-    if not files:
-        return
-    named = ", ".join(files[:_SUFFIXES]) + (", ..." if len(files) > _SUFFIXES else "")
-    advice = how_to_describe(files[0])
-    typer.echo(
-        f"not read: {plural(len(files), 'file')} of no known layout: {printable(f'{named}; {advice}')}", err=True
-    )
+    needing = Counter((Path(file).suffix.lower(), why) for file, why in unread.items() if why != NO_LAYOUT)
+    for (suffix, why), count in needing.items():
+        typer.echo(printable(f"{plural(count, f'{suffix} file')} not read: {why}"), err=True)
+    if files := [file for file, why in unread.items() if why == NO_LAYOUT]:
+        named = ", ".join(files[:_SUFFIXES]) + (", ..." if len(files) > _SUFFIXES else "")
+        advice = printable(f"{named}; {how_to_describe(files[0])}")
+        typer.echo(f"not read: {plural(len(files), 'file')} {NO_LAYOUT}: {advice}", err=True)
 
 
 def _print_compared(report: IngestReport) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bridge.episodes.found import DiscoveredEpisodes
 from bridge.episodes.locations import Listings
@@ -23,13 +23,16 @@ from wshard.errors import (
     EntryNotFoundError,
     FormatError,
     IngestError,
+    MissingExtraError,
     SourceNotFoundError,
 )
 from wshard.formats.base import OWN_DATA, load_matchers, select_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays, detect_format, known_format
+from wshard.formats.layouts.guessing.arrays import guess_arrays, has_arrays
 from wshard.formats.layouts.guessing.table import guess_table, is_table
 from wshard.formats.layouts.layout import SUFFIXES, may_have_layout
+from wshard.formats.table import OTHER_ARRAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
 
 
+NO_LAYOUT: Final = "of no known layout"
+
+
 @dataclass(frozen=True)
 class Discovery:
     """Result of a search for episodes: all episodes in order, the places searched, and what cannot be read.
@@ -47,7 +53,8 @@ class Discovery:
     folders: those among the arguments; locations: files among them with several episodes. incomplete: episodes that
     refer to a missing file. states: of the locations that were listed whole, with their number of episodes; unchanged:
     of those that need not be listed, how they are read and the ids of their episodes. skipped: number of other files in
-    the folders, by suffix, most frequent first. unread: files of arrays or tables of no known layout.
+    the folders, by suffix, most frequent first. unread: files of arrays or tables of no known layout, with the
+    reason: NO_LAYOUT, or the library that is missing.
     """
 
     episodes: DiscoveredEpisodes
@@ -56,7 +63,7 @@ class Discovery:
     unreadable: tuple[Failure, ...] = ()
     incomplete: tuple[Failure, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     unchanged: Mapping[str, tuple[str, Sequence[int]]] = field(default_factory=dict)
 
@@ -132,7 +139,7 @@ def discover(
     ]
     skipped = dict(search.skipped.most_common())
     found = episodes, tuple(folders), tuple(locations), tuple(search.unreadable), tuple(listings.incomplete)
-    return Discovery(*found, skipped, tuple(search.unread), listings.states, listings.unchanged)
+    return Discovery(*found, skipped, search.unread, listings.states, listings.unchanged)
 
 
 def expect_episodes(places: Sequence[Place]) -> None:
@@ -148,7 +155,10 @@ def expect_episodes(places: Sequence[Place]) -> None:
             continue
         unreadable: dict[str, OSError] = {}
         found = entries_below(path, matchers, unreadable)
-        if not any(name is not None or _is_guessed(file) for file, name in found) and not unreadable:
+        if (
+            not any(name is not None or isinstance(_guess(file, is_given=False), str) for file, name in found)
+            and not unreadable
+        ):
             empty.append(_empty(path))
     if empty and len(empty) == len(places):
         raise empty[0]
@@ -159,9 +169,11 @@ def _has_some(folder: str, locations: Iterable[str]) -> bool:
     return any(path.startswith(f"{folder}/") for path in locations)
 
 
-def _is_guessed(path: str) -> bool:
-    guess = partial(guess_table, path, is_given=False)
-    return is_table(path) and not isinstance(attempt(guess, EpisodeAddress(path)), Failure)
+def _guess(path: str, *, is_given: bool) -> str | Failure | None:
+    """Return the name of the format by a guess, else why there is none; None for files of which none is made."""
+    if is_table(path):
+        return attempt(partial(guess_table, path, is_given=is_given), EpisodeAddress(path))
+    return attempt(partial(guess_arrays, path), EpisodeAddress(path)) if has_arrays(path) else None
 
 
 def _empty(path: Path) -> SourceNotFoundError:
@@ -181,7 +193,7 @@ class _Search:
     unknown: dict[str, bool] = field(default_factory=dict)  # files that only a layout can read; True: given as such
     unreadable: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    unread: list[str] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
     matchers: Matchers = field(default_factory=load_matchers)
 
     def add_file(self, path: str) -> bool:
@@ -189,7 +201,7 @@ class _Search:
         name, _ = parse_read_as(self.read_as)
         try:
             name = name or (OWN_FORMAT if path.endswith(SUFFIX) else detect_format(path))
-            if not name:
+            if name in ("", OTHER_ARRAYS):
                 self.unknown[path] = True
                 return True
         except AmbiguousFormatError as error:
@@ -233,7 +245,7 @@ class _Search:
     def _skip(self, path: str) -> None:
         self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
 
-    def _leave_out(self, path: str) -> None:
+    def _leave_out(self, path: str, reason: str) -> None:
         """Skip a file that nothing reads; one that Git LFS has not fetched yet has failed."""
         opened = attempt(lambda: open_file(path).close(), EpisodeAddress(path))
         if isinstance(opened, Failure) and isinstance(opened.cause, FormatError):
@@ -241,17 +253,20 @@ class _Search:
         elif path.lower().endswith((*SUFFIXES["json"], *SUFFIXES["video"])):  # most belong to others
             self._skip(path)
         else:
-            self.unread.append(path)
+            self.unread[path] = reason
 
-    def _add_table(self, path: str, *, is_given: bool) -> None:
-        """Add a table if its columns can be guessed."""
-        reference = attempt(partial(guess_table, path, is_given=is_given), EpisodeAddress(path))
-        if not isinstance(reference, Failure):
-            self._add(path, reference)
-        elif is_given:
-            self.unreadable.append(reference)
+    def _add_unknown(self, path: str, *, is_given: bool) -> None:
+        """Add a file of arrays or a table if what is in it can be guessed."""
+        found = _guess(path, is_given=is_given)
+        if isinstance(found, str):
+            self._add(path, found)
+        elif not is_given:
+            is_missing = found is not None and isinstance(found.cause, MissingExtraError)
+            self._leave_out(path, found.error if found is not None and is_missing else NO_LAYOUT)
+        elif found is not None and is_table(path):
+            self.unreadable.append(found)
         else:
-            self._leave_out(path)
+            self.locations[path] = ""  # opening it reports what it is
 
     def _add(self, path: str, name: str) -> bool:
         _, lane_map = parse_read_as(self.read_as)
@@ -267,12 +282,8 @@ class _Search:
         for path, is_given in self.unknown.items():
             if path in stored:
                 self.locations[path] = stored[path]
-            elif is_table(path):
-                self._add_table(path, is_given=is_given)
-            elif is_given:
-                self.locations[path] = ""  # opening it reports what it is
             else:
-                self._leave_out(path)
+                self._add_unknown(path, is_given=is_given)
         for path, error in self.ambiguous.items():
             if path in stored:
                 self.locations[path] = ""

@@ -47,7 +47,7 @@ class IngestReport:
     checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
     vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
     is behind the ledger (the next run catches up). skipped: number of other files in the folders, by suffix;
-    unread: of them, those of arrays and tables of no known layout, by their paths.
+    unread: of them, those of arrays and tables that are not read, with the reason, by their paths.
     spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the
     same under different names. picked: which channels of wider lanes are compared, and why, and in which scale.
     formats: the numbers of locations and of episodes that were read in each format, or by each layout. anomalies: odd
@@ -69,7 +69,7 @@ class IngestReport:
     replaced: list[Replaced] = field(default_factory=list)
     delayed: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
     spaces: dict[str, int] = field(default_factory=dict)
     alike: list[AlikeLanes] = field(default_factory=list)
     picked: list[str] = field(default_factory=list)

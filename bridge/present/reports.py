@@ -30,7 +30,7 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "replaced": [_present_replaced(one) for one in report.replaced],
         "delayed": report.delayed,
         "skipped": dict(report.skipped),
-        "unread": list(report.unread),
+        "unread": dict(report.unread),
         "spaces": dict(report.spaces),
         "formats": {name: {"locations": one, "episodes": count} for name, (one, count) in report.formats.items()},
         "anomalies": [_present_anomaly(one) for one in report.anomalies],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -48,26 +49,57 @@ def _write_hdf5(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("write", [_write_table, _write_npz, _write_hdf5])
-def test_a_file_of_a_new_user_is_searched_after_three_commands(tmp_path, write):
+def test_a_file_of_a_new_user_is_searched_after_one_command(tmp_path, write):
     name = write(tmp_path)
     place = name.partition("#")[0]
-    described = command("layout", "guess", place, folder=tmp_path)
-    assert (described.exit_code, described.stderr) == (0, "")
-    (tmp_path / "own.toml").write_text(described.stdout)
-    done = command("ingest", place, "--layout", "own.toml", folder=tmp_path)
+    done = command("ingest", place, folder=tmp_path)
     assert done.exit_code == 0, done.output
     assert f"{len(LENGTHS)} new" in done.output
+    assert "by guess" in done.stderr or "(guessed; `wshard layout guess PATH` writes it down)" in done.stderr
     hits = command("search", name, "--top", "3", folder=tmp_path)
     assert hits.exit_code == 0, hits.output
     assert name in hits.stdout.splitlines()[1]
+    described = command("layout", "guess", place, folder=tmp_path)
+    assert (described.exit_code, described.stderr) == (0, "")
+    (tmp_path / "own.toml").write_text(described.stdout)
+    again = command("ingest", place, "--layout", "own.toml", "--archive", "other", folder=tmp_path)
+    assert again.exit_code == 0, again.output
+    first, second = (
+        command("search", name, "--json", *archive, folder=tmp_path).stdout for archive in ((), ("--archive", "other"))
+    )
+    assert [one["score"] for one in json.loads(first)["items"]] == [one["score"] for one in json.loads(second)["items"]]
 
 
-def test_without_a_description_the_way_to_one_is_said(tmp_path):
-    for write in (_write_npz, _write_hdf5):
-        place = write(tmp_path).partition("#")[0]
+SURE = {"obs": _walk(0, 40, 5), "act": _walk(1, 40, 2), "rew": np.zeros(40)}
+UNSURE = {
+    "a name of no meaning": SURE | {"blob": _walk(2, 40, 3)},
+    "rows of another number": SURE | {"qpos": _walk(2, 33, 3)},
+    "no actions": {"obs": SURE["obs"], "rew": SURE["rew"]},
+    "actions of another number": SURE | {"act": _walk(1, 33, 2)},
+}
+
+
+@pytest.mark.parametrize("suffix", ["npz", "h5"])
+@pytest.mark.parametrize("case", ["sure", *UNSURE])
+def test_arrays_are_read_by_a_guess_only_where_it_is_sure(tmp_path, case, suffix):
+    arrays = UNSURE.get(case, SURE)
+    for number in range(2):
+        if suffix == "npz":
+            np.savez(tmp_path / f"e{number}.npz", **arrays)
+        else:
+            with h5py.File(tmp_path / f"e{number}.h5", "w") as file:
+                for name, values in arrays.items():
+                    file[name] = values
+    for place, advised in ((".", "layout guess"), (f"e0.{suffix}", f"e0.{suffix}` writes a description")):
         done = command("ingest", place, folder=tmp_path)
-        assert done.exit_code == 1
-        assert f"/{place}` writes a description that you can edit; give it with --layout" in done.stderr
+        assert done.exit_code == (case != "sure"), done.output
+        if case == "sure":
+            kind = {"h5": "hdf5"}.get(suffix, suffix)
+            assert f"read as: {kind} as " in done.stderr
+            assert all(one in done.stderr for one in ("observation=obs", "action=act", "reward=rew"))
+        else:
+            assert advised in done.stderr
+            assert "give it with --layout" in done.stderr
 
 
 def test_a_table_whose_columns_say_what_they_are_is_ingested_by_a_guess(tmp_path):

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.errors import LayoutError
+from wshard.formats.layouts.layout import SKIP
 from wshard.formats.layouts.options import TableOptions, adapt, describe_options, format_options, parse_options
 from wshard.formats.layouts.parse import parse_layout, read_layout
 from wshard.formats.table import LAYOUT
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from wshard.formats.layouts.layout import EpisodeLayout
 
 _SUFFIX: Final = ".toml"
+_GUESSED: Final = "guess"
 _UNQUOTED: Final = "/._-+:@, "
 
 
@@ -31,6 +33,11 @@ def _shipped() -> Mapping[str, tuple[EpisodeLayout, str]]:
     texts = {entry.name: entry.read_text("utf-8") for entry in folder.iterdir() if entry.name.endswith(_SUFFIX)}
     layouts = [(parse_layout(texts[name], name), texts[name]) for name in sorted(texts)]
     return {layout.name: (layout, text) for layout, text in layouts}
+
+
+@cache
+def _guessed(description: str) -> EpisodeLayout:
+    return parse_layout(unquote(description), _GUESSED)
 
 
 @cache
@@ -51,6 +58,11 @@ def table_reference(options: TableOptions) -> str:
     return f"{LAYOUT}table?{format_options(replace(options, sparse='apart'))}"
 
 
+def guess_reference(description: str) -> str:
+    """Return the name of the format of arrays that a guess describes: the reference holds the description."""
+    return f"{LAYOUT}{_GUESSED}?{quote(description, _UNQUOTED)}"
+
+
 def layout_reference(given: str | os.PathLike[str]) -> str:
     """Return the name of the format of a layout, given by its name or the path of its description.
 
@@ -69,6 +81,8 @@ def layout_reference(given: str | os.PathLike[str]) -> str:
 def find_layout(reference: str) -> EpisodeLayout:
     """Return the layout of a reference that layout_reference made; raises LayoutError."""
     name, question, options = reference.removeprefix(LAYOUT).partition("?")
+    if question and name == _GUESSED:
+        return _guessed(options)
     text = unquote(name)
     found = shipped_layouts().get(text)
     if found is not None:
@@ -87,4 +101,8 @@ def describe_layout(name: str) -> str:
     if not name.startswith(LAYOUT):
         return name
     text, question, options = name.removeprefix(LAYOUT).partition("?")
+    if question and text == _GUESSED:
+        layout = _guessed(options)
+        taken = ", ".join(f"{rule.role}={rule.pattern}" for rule in layout.arrays if rule.role != SKIP)
+        return f"{layout.container} as {taken} (guessed; `wshard layout guess PATH` writes it down)"
     return f"{unquote(text)} ({describe_options(parse_options(options))})" if question else f"layout {unquote(text)!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wshard.core.episode.lanes import MAX_GAPS
@@ -22,7 +23,14 @@ def describe_guess(guess: LayoutGuess) -> str:
     return "\n".join(_lines(guess)) + "\n"
 
 
-def _lines(guess: LayoutGuess) -> Iterator[str]:
+def state_layout(guess: LayoutGuess) -> str:
+    """Return a certain guess as a description of no name and without comments: files of one kind have the same."""
+    layout = replace(guess.layout, name="guess", files="")
+    lines = _lines(replace(guess, layout=layout), noted=False)
+    return "\n".join(line for line in lines if line and not line.startswith("#"))
+
+
+def _lines(guess: LayoutGuess, *, noted: bool = True) -> Iterator[str]:
     layout, choices = guess.layout, guess.open_choices()
     yield _comment(f"What `wshard layout guess` made of {guess.place}: edit what is wrong, and give it with --layout.")
     for choice in choices:
@@ -44,7 +52,7 @@ def _lines(guess: LayoutGuess) -> Iterator[str]:
     yield "[arrays]"
     stacked = {path for paths in layout.stack.values() for path in paths}
     for one in guess.arrays:
-        yield from _array(one, is_stacked=one.path in stacked)
+        yield _array(one) + (f"  {_note(one, is_stacked=one.path in stacked)}" if noted else "")
     for one in guess.unread:
         yield _comment(f"{_quoted(one.path)}: {one.dtype} {list(one.shape)}: not read: {one.why}")
     if layout.stack:
@@ -80,17 +88,20 @@ def _rule(rule: EpisodeRule) -> Iterator[str]:
         yield f"axis = {rule.axis}"
 
 
-def _array(one: ArrayGuess, *, is_stacked: bool) -> Iterator[str]:
+def _array(one: ArrayGuess) -> str:
     value = _quoted(one.role)
     keys = ([f"unit = {_quoted(one.unit)}"] if one.unit else []) + ([f"extra = {one.extra}"] if one.extra else [])
     if keys:
         value = f"{{ {', '.join([f'is = {value}', *keys])} }}"
+    return f"{_quoted(one.path)} = {value}"
+
+
+def _note(one: ArrayGuess, *, is_stacked: bool) -> str:
     units = " (one of s, ms, us, ns)" if one.is_open else ""
     apart = f"; more than {MAX_GAPS:.0%} of its rows lack a value: a lane of its own" if one.is_apart else ""
     stacked = "; a column of a lane of [stack]" if is_stacked else apart
     kind = f"{one.dtype} {list(one.shape)}: " if one.dtype else ""
-    note = _comment(f"{kind}{one.why}{units}{stacked}")
-    yield f"{_quoted(one.path)} = {value}  {note}"
+    return _comment(f"{kind}{one.why}{units}{stacked}")
 
 
 def _quoted(text: str) -> str:
