@@ -53,7 +53,9 @@ WALKED = {
         "SCAN tag USING COVERING INDEX sqlite_autoindex_tag_1",
     },
     "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
-    "all_unchecked": {"SCAN episode USING COVERING INDEX episode_success"},
+    "all_unchecked": {
+        f"SCAN episode USING COVERING INDEX episode_{name}" for name in ("layout", "success", "length", "format")
+    },
 }
 ABOUT_VECTORS = ("pending", "pending ids", "pending of some", "pending with words", "embedded", "ledger state")
 
