@@ -16,7 +16,7 @@ from wshard.core.arguments import episode_ids
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection
 
     from catalog.records import CheckFinding, CheckResult
     from catalog.session import Session
@@ -32,15 +32,21 @@ class CheckResults:
         self._session = session
 
     def unchecked(self, version: str, ids: Sequence[int]) -> list[int]:
-        """Return the ids of those of the episodes that checks of this version have not checked, ascending."""
+        """Return the ids of the episodes that checks of this version have not checked, ascending."""
         ids = episode_ids(ids)
         with self._session.read() as connection:
-            return sorted(connection.scalars(_unchecked(version).where(one_of(connection, episode.c.id, ids))))
+            existing = select(episode.c.id).where(one_of(connection, episode.c.id, ids))
+            among_ids = one_of(connection, checked.c.episode_row, ids)
+            checked_ids = select(checked.c.episode_row).where(among_ids, checked.c.version == version)
+            return sorted({*connection.scalars(existing)} - {*connection.scalars(checked_ids)})
 
     def all_unchecked(self, version: str) -> list[int]:
         """Return the ids of all episodes that checks of this version have not checked, in any order."""
+        is_checked = select(checked.c.episode_row).where(
+            checked.c.episode_row == episode.c.id, checked.c.version == version
+        )
         with self._session.read() as connection:
-            return list(connection.scalars(_unchecked(version)))
+            return list(connection.scalars(select(episode.c.id).where(~is_checked.correlate(episode).exists())))
 
     def stored_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
         """Return up to limit stored measures of a family: (digest, measures) by episode id, ascending."""
@@ -101,13 +107,6 @@ class CheckResults:
         """Return the findings of these episodes, by id; episodes without findings are omitted."""
         with self._session.read() as connection:
             return load_findings(connection, episode_ids(ids))
-
-
-def _unchecked(version: str) -> Select[tuple[int]]:
-    is_checked = select(checked.c.episode_row).where(
-        checked.c.episode_row == episode.c.id, checked.c.version == version
-    )
-    return select(episode.c.id).where(~is_checked.correlate(episode).exists())
 
 
 def _flagged_since_check(connection: Connection, ids: Collection[int]) -> set[int]:

@@ -42,6 +42,8 @@ WALKED = {
     # Counting everything reads an index from end to end.
     "facet of everything": {f"index {index.name}" for index in (*schema.episode.indexes, *schema.tag.indexes)}
     | {"index tag_pkey", "index episode_pkey"},
+    "all_unchecked": {f"index {index.name}" for index in schema.episode.indexes}
+    | {"index episode_pkey", "index checked_pkey", "table episode", "table checked"},
     "facet of flags": {"index finding_name", "index finding_pkey", "index episode_pkey"},
     # All layouts are searched for those with the lane.
     "lane's type": {"table layout"},
