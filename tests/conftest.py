@@ -17,6 +17,10 @@ import pytest
 import typer.main
 from databases import Server, serving
 from hypothesis import HealthCheck, settings
+from object_stores import serving_s3
+
+from wshard.core.files.object_client import client_of
+from wshard.core.files.objects import forget
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -133,6 +137,26 @@ def raiden_folder(webdataset_fixtures: Path, tmp_path_factory: pytest.TempPathFa
     with tarfile.open(webdataset_fixtures / "input.tar.gz") as tar:
         tar.extractall(folder, filter="data")
     return folder / "processed"
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Run SeaweedFS as long as tests need it: the URL of an S3 endpoint with a bucket."""
+    with serving_s3() as url:
+        yield url
+
+
+@pytest.fixture
+def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Make that server the one that s3:// means, with an empty cache."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("WSHARD_CACHE", str(tmp_path / "cache of objects"))
+    client_of.cache_clear()
+    forget()
+    return s3_server
 
 
 @pytest.fixture(scope="session")

@@ -132,6 +132,10 @@ class MissingExtraError(WShardError, ImportError):
     """An optional dependency is not installed; the message names the extra that provides it."""
 
 
+class ObjectStoreError(WShardError, OSError):
+    """An object store cannot be reached, refuses or fails, or an object was replaced while it was read."""
+
+
 class HubError(WShardError, OSError):
     """An online repository of data sets refused, or could not be reached."""
 

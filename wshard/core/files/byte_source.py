@@ -10,7 +10,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from wshard.core.files.file_object import OpenFilePlace
 from wshard.core.files.local import LocalPlace
 from wshard.core.files.regular import map_file, open_descriptor
 from wshard.core.files.schemes import place_of
@@ -135,8 +134,8 @@ class PlaceSource:
     """A file of any place, read range by range; small ranges of a file that is far away with what follows them."""
 
     def __init__(self, place: Place, *, ahead: int = _READ_FAR_AHEAD) -> None:
-        self._place, self._ahead = place, ahead
-        self.size = place.status().size
+        self._place, self._ahead = place.pinned(), ahead
+        self.size = self._place.status().size
         self.where = str(place)
         self._read_ahead = (0, memoryview(b""))
 
@@ -201,7 +200,7 @@ def open_source(source: Location | Buffer | mmap.mmap | MemorySource) -> Source:
     place = place_of(source)
     if isinstance(place, LocalPlace):
         return _open_path(place.uri)
-    return PlaceSource(place, ahead=0 if isinstance(place, OpenFilePlace) else _READ_FAR_AHEAD)
+    return PlaceSource(place, ahead=0 if place.reads_ahead else _READ_FAR_AHEAD)
 
 
 def _open_path(path: str) -> MemorySource | PathSource:

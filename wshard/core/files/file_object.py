@@ -18,6 +18,7 @@ class OpenFilePlace(Place):
     """
 
     __slots__ = ("_lock", "_size", "_start", "file")
+    reads_ahead = True
 
     def __init__(self, file: IO[bytes]) -> None:
         """Take the file object; raises FormatError for one that gives text."""

@@ -73,6 +73,8 @@ class Place:
     """
 
     __slots__ = ("uri",)
+    reads_ahead = False
+    """Whether a small range costs no more than a larger one, as what is around it is kept."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -101,11 +103,17 @@ class Place:
 
     def open(self) -> io.BufferedReader:
         """Open a file for reading and seeking."""
-        return io.BufferedReader(RangeFile(self.read, self.status().size), _BUFFER_SIZE)
+        place = self.pinned()
+        return io.BufferedReader(RangeFile(place.read, place.status().size), _BUFFER_SIZE)
 
     def whole(self) -> memoryview:
         """Return all bytes of a file, memory-mapped if it is local."""
-        return memoryview(self.read(0, self.status().size))
+        place = self.pinned()
+        return memoryview(place.read(0, place.status().size))
+
+    def pinned(self) -> Self:
+        """Return the place of the version that is there now, if the scheme knows versions: no other one is read."""
+        return self
 
     def local_path(self) -> str:
         """Return the path of a file or folder on a local disk, for libraries that take nothing else."""

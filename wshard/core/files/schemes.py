@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from typing import IO, TYPE_CHECKING, Final
 
 from wshard.core.arguments import file_object
@@ -20,8 +21,20 @@ if TYPE_CHECKING:
     PathOrFile = str | os.PathLike[str] | IO[bytes]
     Location = Place | PathOrFile
 
-SCHEMES: Final[MutableMapping[str, str]] = {"file": "wshard.core.files.local:of_file_uri"}
-"""URI scheme -> "module:attribute", a Place or a function that returns one for a URI; imported on use."""
+_OBJECTS: Final = "wshard.core.files.objects:ObjectPlace"
+SCHEMES: Final[MutableMapping[str, str]] = {
+    "file": "wshard.core.files.local:of_file_uri",
+    "s3": _OBJECTS,
+    "gs": _OBJECTS,
+    "az": _OBJECTS,
+    "https": _OBJECTS,
+    "http": _OBJECTS,
+    "hf": _OBJECTS,
+}
+"""URI scheme -> "module:attribute", a Place or a function that returns one for a URI; imported on use.
+
+Other schemes are those of fsspec, if it is installed.
+"""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -31,10 +44,19 @@ def scheme_of(uri: str) -> str:
     found = _SCHEME.match(uri) if "://" in uri else None
     if found is None:
         return ""
-    if found[1].lower() not in SCHEMES:
+    if found[1].lower() not in SCHEMES and not _is_of_fsspec(found[1].lower()):
         known = ", ".join(f"{name}://" for name in SCHEMES)
         raise UnknownSchemeError(f"expected a path, or a URI of scheme {known}, found {public_url(uri)!r}")
     return found[1].lower()
+
+
+def _is_of_fsspec(scheme: str) -> bool:
+    """Say whether fsspec is installed and has a file system of this scheme."""
+    try:
+        fsspec = import_module("fsspec")
+    except ImportError:
+        return False
+    return scheme != "local" and scheme in fsspec.available_protocols()
 
 
 def local_path(location: Location) -> str:
@@ -53,7 +75,7 @@ def place_of(location: Location) -> Place:
         scheme = scheme_of(location)
         if not scheme:
             return LocalPlace(location)
-        make = load_plugin(SCHEMES[scheme], f"scheme {scheme!r}", unknown=UnknownSchemeError)
+        make = load_plugin(SCHEMES.get(scheme, _OBJECTS), f"scheme {scheme!r}", unknown=UnknownSchemeError)
         place: Place = make(location)
         return place
     if isinstance(location, os.PathLike):

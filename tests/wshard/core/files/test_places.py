@@ -8,6 +8,7 @@ import memory_place
 import numpy as np
 import pytest
 from memory_place import MemoryPlace, upload
+from object_stores import upload as upload_object
 from sink_places import COLLECTIONS, make_episode
 
 from wshard import (
@@ -36,15 +37,19 @@ def memory(monkeypatch):
 
 
 @pytest.mark.parametrize("name", [*COLLECTIONS, "dreamerv3", "wshard"])
-def test_a_data_set_reads_the_same_from_any_place(name, tmp_path):
+def test_a_data_set_reads_the_same_from_any_place(name, tmp_path, s3):
     place = tmp_path / COLLECTIONS.get(name, "a")
     if name not in COLLECTIONS:
         place.mkdir()
     with open_sink(place, name) as sink:
         for number in range(2):
             sink.write(make_episode(number))
-    uri = f"mem://bucket/{place.name}"
-    upload(place, uri)
+    upload(place, f"mem://bucket/{place.name}")
+    for uri in (f"mem://bucket/{place.name}", upload_object(s3, place, f"any place/{name}/{place.name}")):
+        check_same(place, uri, name)
+
+
+def check_same(place, uri, name):
     if name in LOCAL:
         with pytest.raises(FormatError, match="expected a path on a local disk"), open_location(uri, name) as far:
             far.keys()

@@ -567,6 +567,6 @@ def test_lerobot_columns_have_the_names_of_the_original(dataset_fixtures, homes)
             load_dataset("lerobot://me/robot", **(options | options_))
     assert load_dataset("lerobot://me/robot", keys_to_load="action", **options).column_names == ["action"]
     with pytest.raises(UnknownSchemeError, match="expected a path, or a URI of scheme"):
-        load_dataset("s3://bucket/a.lance")
+        load_dataset("nfs9://bucket/a.lance")
     place = convert("lerobot://me/robot", homes / "out.h5", dest_format="hdf5", progress=False, **options)
     assert "pixels" in load_dataset(place).column_names

@@ -1,0 +1,165 @@
+"""An S3 server for tests, SeaweedFS, in a process of its own; and a web server of ranges that counts and fails."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import unquote
+
+import obstore
+from obstore.store import S3Store
+
+BUCKET = "lab"
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@contextmanager
+def serving_s3():
+    """Run SeaweedFS with one bucket; yield the URL of its S3 endpoint."""
+    folder = tempfile.mkdtemp(prefix="wshard-s3-")
+    names = ("s3.port", "master.port", "volume.port", "filer.port")
+    names += tuple(f"{name}.grpc" for name in names)
+    ports = dict(zip(names, _free_ports(len(names)), strict=True))
+    weed = Path(sys.executable).parent / "weed"
+    place = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=100", "-s3"]
+    command = [str(weed), "server", *place, *(f"-{name}={port}" for name, port in ports.items())]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{ports['s3.port']}"
+    try:
+        _make_bucket(f"{url}/{BUCKET}", time.monotonic() + 60)
+        yield url
+    finally:
+        process.kill()  # on request, it would wait for half a minute
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_bucket(url: str, until: float) -> None:
+    while True:
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=5).close()  # noqa: S310
+        except (URLError, OSError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+        else:
+            return
+
+
+def upload(endpoint: str, path: Path, key: str) -> str:
+    """Copy a file or folder into the bucket; return its URI."""
+    store = S3Store(BUCKET, endpoint=endpoint, skip_signature=True, client_options={"allow_http": True})
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            name = f"{key}/{file.relative_to(path).as_posix()}".removesuffix("/.")
+            obstore.put(store, name, file.read_bytes())
+    return f"s3://{BUCKET}/{key}"
+
+
+class RangeServer(ThreadingHTTPServer):
+    """Serves `files` by name. `faults` takes names of the next answers' faults; `requests` lists all that came."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.faults: list[str] = []
+        self.requests: list[tuple[str, str]] = []
+        self.sent = 0
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, *_args: object) -> None:
+        """Say nothing of connections that the client has left."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: RangeServer
+    wbufsize = -1  # head and body in one piece
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.do_GET(body=False)
+
+    def do_GET(self, *, body: bool = True) -> None:
+        name = unquote(self.path[1:])
+        self.server.requests.append((self.command, self.headers.get("Range", "")))
+        fault = self.server.faults.pop(0) if self.server.faults and body else ""
+        data = self.server.files.get(name)
+        if data is None or fault == "503":
+            self._answer(503 if fault else 404, b"", {})
+            return
+        if fault == "reset":
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        if fault == "slow":
+            time.sleep(0.5)
+        if fault.startswith("redirect"):
+            self._answer(302, b"", {"Location": f"{fault.partition(' ')[2]}/{name}"})
+            return
+        headers = {"ETag": f'"{hash(data) & 0xFFFFFFFF:x}"', "Accept-Ranges": "bytes"}
+        if self.headers.get("If-Match", headers["ETag"]) != headers["ETag"]:
+            self._answer(412, b"", {})
+            return
+        span = self.headers.get("Range", "")
+        if span:
+            start, stop = (int(part) for part in span.removeprefix("bytes=").split("-"))
+            stop = min(stop + 1, len(data))
+            shift = 5 if fault == "wrong range" else 0
+            headers["Content-Range"] = f"bytes {start + shift}-{stop + shift - 1}/{len(data)}"
+        else:
+            start, stop = 0, len(data)
+        if fault == "gzip":
+            headers["Content-Encoding"] = "gzip"
+        self._answer(206 if span else 200, data[start:stop] if body else b"", headers, stop - start, fault)
+
+    def _answer(
+        self, code: int, data: bytes, headers: dict[str, str], length: int | None = None, fault: str = ""
+    ) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data) if length is None else length))
+        self.end_headers()
+        if fault == "short":
+            data = data[: len(data) // 2]
+            self.close_connection = True
+        self.wfile.write(data)
+        self.wfile.flush()
+        self.server.sent += len(data)
+
+
+@contextmanager
+def serving_ranges():
+    """Run a range server in a thread."""
+    server = RangeServer()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
