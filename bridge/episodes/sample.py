@@ -11,12 +11,13 @@ from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_rows
 from bridge.spaces.rotations import Sample, SampledEpisode
 from bridge.spaces.source_labels import source_labels
+from bridge.support.batches import batches
 from embedders.windows import cut_padding
 from wshard.core.channel_kinds import ChannelKind, KindRun, declared_kinds
 from wshard.core.channel_names import channel_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
@@ -29,9 +30,9 @@ _MOST_NUMBERS: Final = 1 << 24
 
 def read_sample(catalog: Catalog, lanes: tuple[LaneSpec, ...], ids: Sequence[int]) -> Sample | None:
     """Return a sample of the first of these episodes, as many as are needed; None if none of them can be read."""
-    found, rows, by_id = list[SampledEpisode](), 0, catalog.episodes.rows(ids)
+    found, rows = list[SampledEpisode](), 0
     with OpenLocations() as locations:
-        for row in (by_id[id_] for id_ in ids if id_ in by_id):
+        for row in _rows(catalog, ids):
             read = attempt(partial(_read, lanes, row, locations), row.address)
             if isinstance(read, Failure):
                 continue
@@ -40,6 +41,13 @@ def read_sample(catalog: Catalog, lanes: tuple[LaneSpec, ...], ids: Sequence[int
             if (len(found) >= _ENOUGH_EPISODES and rows >= _ENOUGH_ROWS) or read.rows.size * len(found) > _MOST_NUMBERS:
                 break
     return Sample.of(lanes, found) if found else None
+
+
+def _rows(catalog: Catalog, ids: Sequence[int]) -> Iterator[EpisodeRow]:
+    """Yield the rows of those of the episodes that are there, in this order; few are in memory."""
+    for batch in batches(ids):
+        by_id = catalog.episodes.rows(batch)
+        yield from (by_id[id_] for id_ in batch if id_ in by_id)
 
 
 def _read(lanes: Sequence[LaneSpec], row: EpisodeRow, locations: OpenLocations) -> SampledEpisode:
