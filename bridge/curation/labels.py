@@ -13,7 +13,7 @@ from catalog.filters.fields import ALIASES, FAMILIES, FIELDS, field_of
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -97,10 +97,12 @@ def labels_of(archive: Archive, rows: Sequence[EpisodeRow], name: str) -> list[s
     for start in range(0, len(rows), _BATCH_ROWS):
         part = rows[start : start + _BATCH_ROWS]
         facts = archive.catalog.query.facts([row.id for row in part], parts=parts) if parts else {}
-        values_by_row = [sorted(map(_text, read_field(field, row, facts.get(row.id, NO_FACTS)))) for row in part]
+        values_by_row = [_texts(read_field(field, row, facts.get(row.id, NO_FACTS))) for row in part]
         labels += [", ".join(values) if values else None for values in values_by_row]
     return labels
 
 
-def _text(value: object) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+def _texts(values: Iterable[object]) -> list[str]:
+    """Return the values as sorted texts; an empty text, such as of an unnamed environment, is no label."""
+    texts = ({True: "yes", False: "no"}[one] if isinstance(one, bool) else str(one) for one in values)
+    return sorted(text for text in texts if text)

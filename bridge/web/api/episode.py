@@ -44,6 +44,7 @@ def show_episode(call: ApiCall) -> dict[str, Any]:
     kinds = {lane.name: _kind(lane.dtype, lane.shape) for lane in layout.lanes}
     return {
         **details,
+        "name": catalog.query.short_names([row])[0],
         "lane_kinds": kinds,
         "rate": _rate(details["stored_lanes"]),
         "searched_by": _searched_by(catalog, row.id),

@@ -91,7 +91,10 @@ class _JobProgress:
 def _convert(job: Job, spans: list[EpisodeSpan], target: ConversionTarget) -> dict[str, Any]:
     jobs = list_jobs(spans)
     report = convert_jobs(jobs, target, progress=_JobProgress(job, len(jobs)))
-    failed = [{"episode": str(one.span.address), "message": str(error)} for one, error in report.failed]
+    where = f"{target.location}: "  # which is in the answer already
+    failed = [
+        {"episode": str(one.span.address), "message": str(error).removeprefix(where)} for one, error in report.failed
+    ]
     return {
         "location": target.location,
         "format": target.format,

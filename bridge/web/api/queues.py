@@ -1,4 +1,4 @@
-"""Routes of the review queues: duplicates, leaks, outliers, doubtful labels, flagged episodes."""
+"""Routes of the review queues: unreviewed episodes, duplicates, leaks, outliers, doubtful labels."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_episodes
 from bridge.curation.signals import find_mislabeled, find_outliers
-from bridge.present.episodes import present_ranking
+from bridge.present.episodes import present_episode, present_ranking
 from bridge.present.findings import group_twins, present_group, present_pair
 from bridge.present.jobs import present_job
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from catalog.filters.parse import as_where
 from catalog.filters.where import Compare
 from wshard.errors import RequestError
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _MOST: Final = 1000  # items of an answer
 _RARE: Final = 3.0  # values of outliers above this one are rare
 _OUTVOTED: Final = 0.5  # doubts above this one: another label has more votes
+_DIGITS: Final = 9  # of a doubt: what differs in later ones is rounding
 _LEAST: Final = 10  # episodes of a ranking that are listed anyway
 _Found = tuple[list[dict[str, Any]], dict[str, Any]]  # items, and what is said of all of them
 
@@ -35,8 +37,8 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
     """
     archive, name = call.archive, call["name"]
     find = _QUEUES.get(name)
-    if find is None:
-        raise RequestError(f"expected a queue among {', '.join(_QUEUES)}, found {name!r}", 404)
+    if find is None and name != "unreviewed":
+        raise RequestError(f"expected a queue among unreviewed, {', '.join(_QUEUES)}, found {name!r}", 404)
     if name == "leaks" and not (call["left"] and call["right"]):
         raise RequestError("expected two sets, left and right: filters, or names of collections")
     key = (name, call["where"], call["label"], call["left"], call["right"], call["space"])
@@ -44,6 +46,10 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
     if cached is not None and not call["fresh"]:
         return {**cached, "stale": cached["instant"] != _instant(archive)}
 
+    if find is None:  # it is looked up, not computed: no other job need end first
+        found = _find_unreviewed(call) | {"instant": _instant(archive), "found_at": time.time()}
+        archive.keep_queue(key, found)
+        return {**found, "stale": False}
     call.check_may_compute(f"the queue {name}", f"`wshard {name}`")
 
     def work(progress: Progress) -> dict[str, int]:
@@ -59,6 +65,15 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
 
 def _instant(archive: ServedArchive) -> str:
     return "/".join(map(str, archive.catalog.instant()))
+
+
+def _find_unreviewed(call: ApiCall) -> dict[str, Any]:
+    where, query = (
+        as_where(f"-review:* ({call['where']})" if call["where"] else "-review:*"),
+        call.archive.catalog.query,
+    )
+    page = query.select(where, order="episode_id", limit=_MOST)
+    return {"items": [present_episode(row) for row in page.rows], "total": query.count(where)}
 
 
 def _duplicates(call: ApiCall, progress: Progress) -> _Found:
@@ -87,9 +102,9 @@ def _outliers(call: ApiCall, progress: Progress) -> _Found:
 def _mislabeled(call: ApiCall, progress: Progress) -> _Found:
     label = call["label"] or "env"
     found = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
-    doubtful = [one for one in found if one.value > 0]
-    items, about = _cut(doubtful, _OUTVOTED, "whose neighbours have another label more often")
-    return items, about | {"of": len(found)}
+    doubtful = [one for one in found if round(one.value, _DIGITS) > _OUTVOTED]
+    about = {"of": len(found), "cut": "those whose neighbours have another label more often"}
+    return present_ranking(doubtful), about
 
 
 def _cut(ranked: list[Valued], limit: float, reason: str) -> _Found:
@@ -111,10 +126,10 @@ ENDPOINTS: Final = (
     Endpoint(
         "GET",
         "/api/queues/{name}",
-        "A review queue (duplicates, leaks, outliers, mislabeled), or the job that is finding it",
+        "A review queue (unreviewed, duplicates, leaks, outliers, mislabeled), or the job that is finding it",
         show_queue,
         (
-            Parameter("name", "duplicates, leaks, outliers or mislabeled", required=True),
+            Parameter("name", "unreviewed, duplicates, leaks, outliers or mislabeled", required=True),
             WHERE,
             Parameter("label", "for mislabeled: the field with the labels", default=""),
             Parameter("left", "for leaks: a filter or a collection, such as the training set", default=""),

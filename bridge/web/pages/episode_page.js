@@ -1,18 +1,21 @@
 // One episode: cameras and plots on one clock, what is known and said of it, and moments like a span of it.
 import { episodePath, get } from "./base/api.js";
+import { reasonOf } from "./base/dialogs.js";
 import { fill, h, say } from "./base/dom.js";
 import { listEvents } from "./base/events.js";
 import { clock as clockText, plural, shown } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
-import { afterChange, askCollection, askNote, askReview, askTag, rate } from "./components/annotations.js";
+import { afterChange, askCollection, askNote, askReview, askTag, rate, review, STATES, undoLast } from "./components/annotations.js";
 import { Camera, VideoCamera } from "./components/cameras.js";
 import { drawFacts } from "./components/episode_facts.js";
 import { keepAxis, LanePlot, readAxis } from "./components/lane_plots.js";
 import { ListPlace } from "./components/list_place.js";
+import { QueuePlace } from "./queues/queue_place.js";
 import { makeShell, onArchiveChange, setTitle } from "./components/shell.js";
 import { SimilarMoments } from "./components/similar.js";
 import { marksOf } from "./model/findings.js";
+import { nameOf } from "./model/queue_lines.js";
 import { PlayClock } from "./model/play_clock.js";
 import { grouped } from "./model/series.js";
 
@@ -57,19 +60,19 @@ class EpisodePage {
     this.find = h("button", { class: "primary", disabled: !lanes.length, onclick: () => this.findSimilar() });
     this.compares = h("span", { class: "soft" }, lanes.length ? `compares ${lanes.join(", ")}` : "not embedded: it cannot be compared");
     this.similar = new SimilarMoments(uid, about);
-    this.place = new ListPlace(uid, about);
+    this.place = readState().has("queue") ? new QueuePlace(uid, about) : new ListPlace(uid, about);
   }
 
   async begin() {
     const { about } = this;
-    setTitle(about.episode_id);
+    setTitle(nameOf(about));
     fill(this.main, this.place.element,
       h("div", { class: "episode" },
         h("div", { class: "shown" },
-          h("div", { class: "title" }, h("h1", {}, about.episode_id || this.uid),
+          h("div", { class: "title" }, h("h1", {}, nameOf(about)),
             h("span", { class: "soft" }, [about.env_id, plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : "no rate stated"].filter(Boolean).join(" · ")),
             about.file_is_there === false && h("span", { class: "problem" }, "its file is missing")),
-          this.cameraPlace,
+          this.decisions(), this.cameraPlace,
           this.transport(), this.lanes, this.similar.element),
         this.side));
     this.drawSide();
@@ -244,6 +247,29 @@ class EpisodePage {
     fill(this.side, drawFacts(this.uid, this.about));
   }
 
+  /** What one decides about the episode, by a button or its key; in a queue the next episode follows. */
+  decisions() {
+    const buttons = STATES.map(([key, state, label]) => {
+      const act = () => void this.decide(state);
+      onChangeKey(key, this.place instanceof QueuePlace ? `${state}, and go on` : state, act);
+      return h("button", { class: "change", onclick: act }, label, " ", h("kbd", {}, key));
+    });
+    return h("div", { class: "bar-actions", role: "toolbar", "aria-label": "Decide about this episode" }, buttons,
+      this.place instanceof QueuePlace && h("button", { title: "the next one, without a decision", onclick: () => this.place.go(1) }, "Skip ", h("kbd", {}, "j")),
+      h("button", { class: "change", title: "undo the last change", onclick: () => void undoLast() }, "Undo ", h("kbd", {}, "u")));
+  }
+
+  /** @param {string} state */
+  async decide(state) {
+    try {
+      await review({ episodes: [this.uid] }, state);
+    } catch (error) {
+      say(reasonOf(error), { error: true });
+      return;
+    }
+    await this.place.goOn();
+  }
+
   bindKeys() {
     const target = { episodes: [this.uid] };
     onKey(" ", "play or pause", () => this.toggle());
@@ -259,8 +285,8 @@ class EpisodePage {
     onChangeKey("t", "tag", () => void askTag(target));
     onChangeKey("n", "note", () => void askNote(target));
     onChangeKey("c", "save as a collection", () => void askCollection(target));
-    onKey("j", "next episode of the list", () => this.place.go(1));
-    onKey("k", "previous episode of the list", () => this.place.go(-1));
+    onKey("j", "next episode of the list or queue", () => this.place.go(1));
+    onKey("k", "previous episode of the list or queue", () => this.place.go(-1));
     for (const value of [1, 2, 3, 4, 5]) {
       onChangeKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value));
     }

@@ -30,13 +30,14 @@ from bridge.curation.archive_vectors import (
     read_chosen_vectors,
 )
 from bridge.curation.duplicates import group_episodes
+from bridge.curation.labels import labels_of
 from bridge.curation.outliers import score_outliers
 from bridge.evaluation import compare, evaluate_label, evaluate_search
 from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
 from bridge.results import make_ref
 from bridge.support import progress
 from embedders import Blocks, WindowPlan
-from wshard import Channel, EpisodeRef, TrajectoryRetriever, find_outliers, open_wshard, weigh
+from wshard import Channel, Episode, EpisodeRef, TrajectoryRetriever, find_outliers, open_wshard, save_wshard, weigh
 from wshard.errors import FilterError, QueryError
 
 TASKS, EACH = 4, 8
@@ -238,6 +239,15 @@ def test_a_swapped_label_comes_first(own):
             )
         found = find_mislabeled(archive, "tag", "-episode:odd", neighbours=5)
     assert (found[0].episode.episode_id, found[0].suggested) == ("task-1-5", "task-1")
+
+
+def test_an_environment_without_a_name_is_no_label(tmp_path):
+    for name in ("push", ""):
+        lanes = {"state": Channel.of("state", np.zeros((5, 2), np.float32))}
+        save_wshard(Episode(id=f"in-{name}", env_id=name, observations=lanes), tmp_path / f"in-{name}.wshard")
+    ingest(tmp_path / "lab", tmp_path)
+    with opened_archive(tmp_path / "lab") as archive:
+        assert labels_of(archive, archive.catalog.query.select("", order="episode_id").rows, "env") == [None, "push"]
 
 
 def test_of_several_spaces_of_the_same_episodes_the_newest_counts(own, data):

@@ -21,6 +21,8 @@ PAGES = {
     "/compare?of={0}&of={1}": ".compare-column output",
     "/map": "canvas.points[data-points]",
     "/review": "p.count",
+    "/review?queue=unreviewed": ".queue .rows .row",
+    "/episodes/{0}?queue=unreviewed": "[aria-label='Place in the queue'] .turns a",
     "/review?queue=duplicates": ".queue .rows .row",
     "/review?queue=outliers": ".queue .rows .row",
     "/review?queue=mislabeled&label=task": "p.count",

@@ -357,6 +357,8 @@ def test_queues_spaces_and_jobs_are_those_of_the_commands(client, home):
     assert found["stale"] is False
     assert finished(client, "/api/queues/duplicates")["items"] == printed(home, "duplicates")["items"]
     assert client.get("/api/queues/nothing").status_code == 404
+    uids = {one["uid"] for one in get(client, "/api/queues/unreviewed", where="env:lift")["items"]}
+    assert uids == {one["uid"] for one in get(client, "/api/episodes", where="env:lift -review:*")["items"]}
     assert get(client, "/api/spaces") == printed(home, "index", "spaces")
     job = client.post("/api/jobs", json={"kind": "fsck"}).json()
     while job["state"] in ("waiting", "running"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from web_app import PICTURES
+from web_app import PICTURES, find_violations
 
 from bridge.curation import layouts
 from catalog import CheckFinding
@@ -97,6 +97,85 @@ def test_what_checks_found_is_a_queue(page, app):
     page.get_by_role("heading", name="Findings of checks").wait_for()
 
 
+def test_a_queue_goes_on_from_page_to_page_by_keys_alone(page, app):
+    page.goto(f"{app.url}/review?queue=outliers")
+    page.get_by_text("0 of 10 reviewed").wait_for()
+    names = page.locator(f"{LINE} a").all_inner_texts()
+    for key in ("k",) * 9 + ("j", "Enter"):  # from wherever another test was
+        page.keyboard.press(key)
+    place = page.get_by_role("navigation", name="Place in the queue")
+    place.get_by_text("2 of 10 · 0 of 10 reviewed").wait_for()
+    place.get_by_text("Distance: ").wait_for()
+    for key, at, done in (("a", 3, 1), ("j", 4, 1), ("k", 3, 1), ("m", 4, 2), ("k", 3, 2), ("k", 2, 2), ("x", 4, 2)):
+        page.keyboard.press(key)
+        place.get_by_text(f"{at} of 10 · {done} of 10 reviewed").wait_for()
+        page.get_by_role("heading", name=names[at - 1], exact=True, level=1).wait_for()
+    assert app.archive.catalog.query.count("review:rejected") == 1
+    assert app.archive.catalog.query.count("review:unsure") == 1
+
+
+def test_a_queue_goes_on_from_page_to_page_by_mouse_alone_until_its_end(page, app):
+    page.goto(f"{app.url}/review")
+    page.get_by_role("link", name="Unreviewed").click()
+    page.get_by_label("filter").fill("env:lift")
+    page.get_by_role("button", name="Load").click()
+    page.locator("p.count", has_text="4 episodes").wait_for()
+    page.locator(f"{LINE} a", has_text="arm-06").click()
+    place = page.get_by_role("navigation", name="Place in the queue")
+    toolbar = page.get_by_role("toolbar", name="Decide about this episode")
+    for label, name in (("Skip", "arm-09"), ("Previous", "arm-06"), ("Unsure", "arm-09")):
+        place.get_by_role("link", name=label).or_(toolbar.get_by_role("button", name=label)).click()
+        page.get_by_role("heading", name=name, exact=True, level=1).wait_for()
+        place.get_by_text("of 4 reviewed").wait_for()
+    toolbar.get_by_role("button", name="Reject").click()
+    page.get_by_text("2 of 4 reviewed").wait_for()  # the end: back in the queue, where one was
+    is_current(page, 3)
+    page.get_by_role("toolbar").get_by_role("button", name="Undo").click()
+    page.get_by_text("1 of 4 reviewed").wait_for()
+    page.get_by_role("toolbar").get_by_role("button", name="Tag").click()
+    page.get_by_label("Tag", exact=True).fill("late")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert app.archive.catalog.query.count("tag:late") == 0
+    catalog = app.archive.catalog
+    catalog.annotations.review(catalog.query.ids("env:lift"), "accepted", who="bob")
+    page.get_by_role("button", name="Compute again").click()
+    page.get_by_text("Nothing is in this queue").wait_for()
+
+
+def test_undo_goes_back_only_to_the_line_whose_decision_it_took_back(page, app):
+    page.goto(f"{app.url}/review?queue=outliers")
+    page.get_by_text("0 of 10 reviewed").wait_for()
+    for key in ("k",) * 9 + ("a",):
+        page.keyboard.press(key)
+    is_current(page, 1)
+    page.keyboard.press("j")
+    page.keyboard.press("d")
+    page.locator(f"{LINE} .tag", has_text="duplicate").wait_for()
+    page.keyboard.press("u")
+    page.locator(f"{LINE} .tag", has_text="duplicate").wait_for(state="detached")
+    is_current(page, 2)
+    page.keyboard.press("u")
+    is_current(page, 0)
+
+
+def test_an_export_of_which_parts_failed_says_so_first(page, app):
+    page.goto(f"{app.url}/?q=env:lift,push")
+    page.get_by_text("All matching:").wait_for()
+    page.get_by_role("button", name="Export").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Format").select_option("robomimic")
+    dialog.get_by_text("episodes of other environments than the first one has").wait_for()
+    dialog.get_by_label("Name").fill("mixed")
+    dialog.get_by_role("button", name="Export").click()
+    dialog.locator(".warning", has_text="4 of 8 written, 4 failed").wait_for()
+    reasons = dialog.get_by_role("list", name="Not written").get_by_role("listitem").all_inner_texts()
+    assert len(reasons) == 4
+    assert all("env_name = 'lift', found 'push'" in one for one in reasons)
+    dialog.get_by_text("add what is missing").wait_for()
+    assert dialog.locator(".yes").count() == 0
+    assert find_violations(page, "dialog[open]") == []
+
+
 def test_a_leak_and_a_doubtful_label_are_found(page, app):
     page.goto(f"{app.url}/review?queue=leaks")
     page.get_by_text("Name two sets").wait_for()
@@ -105,6 +184,7 @@ def test_a_leak_and_a_doubtful_label_are_found(page, app):
     page.locator(LINE).first.wait_for()
     page.goto(f"{app.url}/review?queue=mislabeled&label=task")
     page.locator("p.count", has_text="Episodes whose neighbours have other labels").wait_for()
+    page.locator("p.count", has_text="of 13 episodes: those whose neighbours have another label more often").wait_for()
     page.goto(f"{app.url}/review?queue=leaks&left=nothing:1&right=x")
     page.locator("p.count .problem").wait_for()
 

@@ -45,6 +45,11 @@ export function labelled(label, input, help = "") {
   return h("div", { class: "field" }, h("label", {}, label, input), help && h("small", { class: "soft", id }, help));
 }
 
+/** A button that closes its dialog, and does nothing else. */
+export function cancelButton() {
+  return h("button", { type: "button", onclick: (/** @type {Event} */ event) => /** @type {HTMLElement} */ (event.target).closest("dialog")?.close() }, "Cancel");
+}
+
 /**
  * Ask by a form, and act: the dialog closes once that is done, and stays with the reason where it is not.
  * @param {string} title
@@ -67,7 +72,7 @@ export function askForm(title, { about = "", fields = [], label, act }) {
     dialog.ariaBusy = null;
   };
   const form = h("form", { onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); void attempt(act); } },
-    about && h("p", { class: "soft" }, about), ...fields, problem, h("div", { class: "actions" }, button));
+    about && h("p", { class: "soft" }, about), ...fields, problem, h("div", { class: "actions" }, cancelButton(), button));
   const dialog = openDialog(title, form);
   return attempt;
 }

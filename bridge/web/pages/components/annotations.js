@@ -23,16 +23,19 @@ function changesDone() {
 }
 
 /**
- * Change something; undoing takes back what this call has changed, and nothing else. Raises what the server refuses.
+ * Change something, and return its number; undoing takes back what this call has changed, and nothing else. Raises
+ * what the server refuses.
  * @param {string} label
  * @param {string} path
  * @param {import("../base/api.js").Json} body
+ * @returns {Promise<number | undefined>}
  */
 async function change(label, path, body) {
   const { undo } = await post(path, body);
   sessionStorage.setItem(DONE, JSON.stringify([...changesDone(), { label, undo }].slice(-MOST)));
   say(label, undo ? { action: ["Undo", () => void undoLast()] } : {});
   for (const act of watchers) act();
+  return undo;
 }
 
 /**
@@ -59,26 +62,34 @@ function sayUndone(label, { episodes, changed_since: others, changed_since_total
   say(`undone in ${plural(episodes, "episode")}: ${label}; changed by others since, and left as it is: ${names}${more}`, { error: true });
 }
 
-/** Take the last change back, where nobody has changed the same since. */
+/**
+ * Take the last change back, where nobody has changed the same since.
+ * @returns {Promise<number | undefined>} its number, if it was taken back anywhere
+ */
 export async function undoLast() {
+  /** @type {number | undefined} */
+  let taken;
   const done = changesDone();
   const last = done.pop();
   if (!last) {
     say("nothing to undo");
-    return;
+    return taken;
   }
   sessionStorage.setItem(DONE, JSON.stringify(done));
   if (!last.undo) {
     say(`cannot be undone: ${last.label}; press u again to undo the change before it`, { error: true });
-    return;
+    return taken;
   }
   try {
-    sayUndone(last.label, await post("/api/undos", { undo: last.undo }));
+    const undone = await post("/api/undos", { undo: last.undo });
+    sayUndone(last.label, undone);
+    if (undone.episodes) taken = last.undo;
   } catch (error) {
     if (error instanceof ApiError && error.status !== 409) sessionStorage.setItem(DONE, JSON.stringify([...done, last]));
     say(error instanceof Error ? error.message : String(error), { error: true });
   }
   for (const act of watchers) act();
+  return taken;
 }
 
 /** @param {Target} target */

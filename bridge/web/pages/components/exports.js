@@ -1,6 +1,6 @@
 // Exports: episodes in another format, converted by a background job, with its progress and its download.
 import { get, post, remove } from "../base/api.js";
-import { labelled, openDialog, reasonOf } from "../base/dialogs.js";
+import { cancelButton, labelled, openDialog, reasonOf } from "../base/dialogs.js";
 import { fill, h } from "../base/dom.js";
 import { number, plural } from "../base/format.js";
 
@@ -16,7 +16,7 @@ const POLL_MS = 400;
 export async function askExport(target, what) {
   const format = h("select", { "aria-label": "Format", autofocus: true });
   const name = h("input", { type: "text", required: true, pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,99}", value: suggested(target), title: "letters, digits, _ and -" });
-  const limits = h("p", { class: "soft" });
+  const limits = h("div", { class: "soft" });
   const result = h("div", { class: "export", "aria-live": "polite" });
   const button = h("button", { class: "primary", disabled: true }, `Export ${what}`);
   const attempt = async (/** @type {() => Promise<unknown>} */ run) => {
@@ -32,7 +32,7 @@ export async function askExport(target, what) {
       void attempt(async () => follow(await post("/api/exports", { ...target, format: format.value, name: name.value.trim() }), result, () => result.isConnected));
     },
   }, labelled("Format", format), limits, labelled("Name", name, "It is written into the folder .exports of the archive, and can be downloaded from here."),
-  h("div", { class: "actions" }, button), result);
+  h("div", { class: "actions" }, cancelButton(), button), result);
   openDialog(`Export ${what}`, form);
   await attempt(async () => {
     const { items } = await get("/api/formats");
@@ -40,7 +40,7 @@ export async function askExport(target, what) {
     const show = () => {
       const chosen = items.find((/** @type {Json} */ one) => one.format === format.value);
       limits.hidden = !chosen.cannot_hold.length;
-      fill(limits, chosen.cannot_hold.length ? `It cannot hold: ${chosen.cannot_hold.join("; ")}.` : "");
+      fill(limits, h("p", {}, "It cannot hold:"), h("ul", {}, chosen.cannot_hold.map((/** @type {string} */ one) => h("li", {}, one))));
     };
     format.addEventListener("change", show);
     show();
@@ -77,19 +77,27 @@ export function isRunning(job) {
 export function jobProgress(job) {
   const bar = job.total > 0 && h("progress", { max: job.total, value: job.done, "aria-label": job.what || job.kind });
   const stop = h("button", { class: "change", type: "button", onclick: () => void remove(`/api/jobs/${job.id}`) }, "Stop");
-  return [h("p", {}, h("strong", {}, job.kind), ` ${job.state} `, isRunning(job) && bar,
+  const state = job.result?.failures ? "ended with failures" : job.state;
+  return [h("p", {}, h("strong", {}, job.kind), ` ${state} `, isRunning(job) && bar,
     isRunning(job) && ` ${job.what} ${job.total ? `${number(job.done)} of ${number(job.total)}` : ""} `, isRunning(job) && stop),
   job.error ? h("p", { class: "problem" }, job.error) : ""];
 }
 
-/** What an export wrote, and its download. @param {Json} job @returns {(Node | string)[]} */
+/** What an export wrote and what it could not write, and its download. @param {Json} job @returns {(Node | string)[]} */
 export function exportResult(job) {
   const found = job.result;
   if (!job.kind.startsWith("export ") || !found) return [];
+  const written = [plural(found.timesteps, "timestep"), " in ", h("code", {}, found.location)];
+  const more = found.failures - found.failed.length;
   return [
-    h("p", { class: "yes" }, `${plural(found.episodes, "episode")}, ${plural(found.timesteps, "timestep")} in `, h("code", {}, found.location)),
-    h("p", {}, h("a", { href: `/api/exports/${job.id}/file`, download: "" }, "Download")),
-    h("ul", {}, found.losses.map((/** @type {Json} */ one) => h("li", {}, `not in it: ${one.loss} (${plural(one.episodes, "episode")})`)),
-      found.failed.map((/** @type {Json} */ one) => h("li", { class: "problem" }, `${one.episode}: ${one.message}`))),
+    found.failures
+      ? h("p", { class: "warning" }, h("strong", {}, `${number(found.episodes)} of ${number(found.episodes + found.failures)} written, ${number(found.failures)} failed`), found.episodes > 0 && [": ", ...written])
+      : h("p", { class: "yes" }, `${plural(found.episodes, "episode")}, `, ...written),
+    found.failures ? h("ul", { "aria-label": "Not written" },
+      found.failed.map((/** @type {Json} */ one) => h("li", { class: "problem" }, one.message.includes(one.episode) ? one.message : `${one.episode}: ${one.message}`)),
+      more > 0 && h("li", {}, `and ${number(more)} more`)) : "",
+    found.failures ? h("p", {}, "Choose another format, such as wshard, which holds any episode, or export fewer episodes. The same name and format again add what is missing.") : "",
+    found.episodes ? h("p", {}, h("a", { href: `/api/exports/${job.id}/file`, download: "" }, "Download")) : "",
+    h("ul", {}, found.losses.map((/** @type {Json} */ one) => h("li", {}, `not in it: ${one.loss} (${plural(one.episodes, "episode")})`))),
   ];
 }

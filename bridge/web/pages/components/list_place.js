@@ -3,11 +3,17 @@ import { address, episodePath, get } from "../base/api.js";
 import { fill, h, say } from "../base/dom.js";
 import { number } from "../base/format.js";
 import { quoteValue } from "../model/filter_text.js";
+import { nameOf } from "../model/queue_lines.js";
 import { readState } from "../base/url_state.js";
 
 /** @typedef {import("../base/api.js").Json} Json */
 
 const SAME_NAME = 50; // episodes, at most, among which one is found that was opened by its address
+
+/** A button to the episode before or after; there may be none. @param {string} label @param {string | null} href */
+export function turnTo(label, href) {
+  return href ? h("a", { class: "button", href }, label) : h("span", { class: "button soft", "aria-disabled": "true", role: "link" }, label);
+}
 
 export class ListPlace {
   /** @param {string} uid @param {Json} about */
@@ -23,7 +29,7 @@ export class ListPlace {
     this.element = h("nav", { class: "place", "aria-label": "Place in the list" },
       h("a", { href: address("/", { sort: this.sort }) }, "Episodes"),
       this.where && [h("span", {}, "›"), h("a", { href: address("/", { q: this.where, sort: this.sort }) }, this.where)],
-      h("span", {}, "›"), h("span", {}, about.episode_id || uid), this.turns);
+      h("span", {}, "›"), h("span", {}, nameOf(about)), this.turns);
   }
 
   /** Ask for the neighbours. */
@@ -42,13 +48,9 @@ export class ListPlace {
       return found ? address(episodePath(found.uid), { q: this.where, sort: this.sort, at: first + index }) : null;
     };
     this.neighbours = { "-1": link(own - 1), "1": link(here < 0 ? own : own + 1) };
-    const turn = (/** @type {number} */ by, /** @type {string} */ label) => {
-      const href = this.neighbours[by];
-      return href ? h("a", { class: "button", href }, label) : h("span", { class: "button soft", "aria-disabled": "true", role: "link" }, label);
-    };
-    fill(this.turns, turn(-1, "‹ Previous"),
+    fill(this.turns, turnTo("‹ Previous", this.neighbours[-1]),
       h("span", { class: "soft" }, here < 0 ? `no longer among these ${number(total)}` : `${number(first + here + 1)} of ${number(total)}`),
-      turn(1, "Next ›"));
+      turnTo("Next ›", this.neighbours[1]));
   }
 
   async position() {
@@ -57,6 +59,9 @@ export class ListPlace {
     const before = `episode:<${quoteValue(this.about.episode_id || "")}`;
     return (await get("/api/count", { where: this.where ? `(${this.where}) ${before}` : before })).total;
   }
+
+  /** Do nothing after a decision: who looks through a list goes on when they want to. */
+  async goOn() {}
 
   /** @param {number} by */
   go(by) {

@@ -5,12 +5,18 @@ import { number, plural } from "../base/format.js";
 
 /** The queues: their titles, what is in them, and the head of the column that says why. */
 export const QUEUES = /** @type {Record<string, { title: string, about: string, why: string }>} */ ({
+  unreviewed: { title: "Unreviewed", why: "Length", about: "Episodes that nobody has reviewed, by name." },
   flagged: { title: "Flagged", why: "Findings", about: "Episodes in which checks of quality found something, the newest first." },
   duplicates: { title: "Duplicates", why: "Difference", about: "Episodes with the same data as another one, or nearly the same." },
   leaks: { title: "Leaks", why: "Difference", about: "Episodes of the second set that are copies of episodes of the first." },
   outliers: { title: "Outliers", why: "Distance", about: "Episodes that are far even from those most similar to them, the farthest first." },
-  mislabeled: { title: "Doubtful labels", why: "Label", about: "Episodes whose neighbours have other labels than theirs, the most doubtful first." },
+  mislabeled: { title: "Doubtful labels", why: "Doubt", about: "Episodes whose neighbours have other labels than theirs, the most doubtful first." },
 });
+
+/** What an episode is called in all pages: by a name that no other has, where that is known. @param {Json} row @returns {string} */
+export function nameOf(row) {
+  return row.name || row.episode_id || row.uid;
+}
 
 /**
  * How many are in a queue, of how many, and why no more.
@@ -37,6 +43,7 @@ export function linesOf(queue, items) {
   }
   if (queue === "leaks") return items.map((pair) => ({ ...pair.right, said: `${pair.kind}, ${number(pair.apart)} apart`, other: pair.left }));
   if (queue === "flagged") return items.map((item) => ({ ...item, said: item.reason }));
+  if (queue === "unreviewed") return items.map((item) => ({ ...item, said: plural(item.length, "timestep") }));
   return items.map((item) => ({ ...item, said: item.suggested ? `${item.label} → ${item.suggested}? (${number(item.value)})` : number(item.value) }));
 }
 
