@@ -96,6 +96,12 @@ class EpisodeNames:
             return make_ref(row, 1.0, (0, 0))
         return make_ref(row, 1.0, resolve_span(start, stop, row.episode_id, row.length))
 
+    def place(self, name: str) -> EpisodeAddress:
+        """Return where the episode is that a text names: an episode_id, a uid, PATH or PATH#KEY. Raises as resolve."""
+        address = EpisodeAddress.parse(name)
+        found = self._find(address)
+        return address if found is None else found.address
+
     def _find(self, address: EpisodeAddress) -> EpisodeRef | None:
         """Return the catalogued episode of that name; None for a file that exists. Raises as find_episode."""
         text = str(address)

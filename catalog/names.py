@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from catalog.filters.parse import parse_where
+from catalog.filters.where import EVERYTHING, Compare
 from catalog.values import storable
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.files.schemes import local_path
@@ -15,6 +17,9 @@ from wshard.errors import EntryNotFoundError, FilterError, QueryError, UnknownSc
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow, Known
+
+_BEGINNING: Final = 3  # letters
+_LOOKED_THROUGH: Final = 1000  # episodes
 
 
 def find_episode(catalog: Catalog, name: str) -> EpisodeRow:
@@ -40,9 +45,23 @@ def find_episode(catalog: Catalog, name: str) -> EpisodeRow:
     if os.path.exists(name) or (address.key and os.path.exists(place)):  # noqa: PTH110
         raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
     hint = "`wshard ls` lists them; run `wshard ingest FOLDER` after moving files"
+    if close := _find_close(catalog, name):
+        hint = f"did you mean {close!r}? `wshard ls` lists them"
     if _is_filter(name):
         hint = "filters are given as --where, as in `wshard ls --where ...`"
     raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive: {hint}")
+
+
+def _find_close(catalog: Catalog, name: str) -> str:
+    """Return the episode_id that is most like a mistyped one, "" for none: of the first ones, and of a like beginning.
+
+    Names with a folder or a key are paths, of which a similar one is another file.
+    """
+    if "/" in name or "#" in name or not name:
+        return ""
+    beginning = Compare("episode_id", "startswith", name[:_BEGINNING])
+    pages = [catalog.query.select(where, limit=_LOOKED_THROUGH) for where in (EVERYTHING, beginning)]
+    return next(iter(get_close_matches(name, {row.episode_id for page in pages for row in page.rows}, n=1)), "")
 
 
 def _find_in_file(catalog: Catalog, address: EpisodeAddress) -> list[Known]:

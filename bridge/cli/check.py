@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @reported()
 def check(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files and folders (default: all episodes of the archive).")
+        list[Path] | None, typer.Argument(help="Files, folders, episode ids (default: all of the archive).")
     ] = None,
     where: WhereOption = None,
     limits: LimitsOption = None,

@@ -33,6 +33,7 @@ def search(
     env: common.EnvOption = None,
     reward: common.RewardOption = None,
     min_length: common.MinLengthOption = None,
+    max_length: common.MaxLengthOption = None,
     where: common.WhereOption = None,
     embedder: options.EmbedderOption = None,
     lanes: options.SearchedLanesOption = None,
@@ -47,7 +48,7 @@ def search(
     if text_encoder is not None and chosen["text"] is None:
         raise typer.BadParameter("--text-encoder requires --text")
     example = query if query is None or span is None else (query, *parse_span(span))
-    filters = _read_filters(env, min_length, reward, where)
+    filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen)}
         hits = opened.search(
@@ -74,6 +75,7 @@ def moments(
     env: common.EnvOption = None,
     reward: common.RewardOption = None,
     min_length: common.MinLengthOption = None,
+    max_length: common.MaxLengthOption = None,
     where: common.WhereOption = None,
     embedder: options.EmbedderOption = None,
     lanes: options.SearchedLanesOption = None,
@@ -88,7 +90,7 @@ def moments(
     if start is not None and stop is not None and start >= stop:
         raise typer.BadParameter(f"--from and --to: expected FROM < TO, found {start}:{stop}")
     example = None if query is None else (query, start, stop)
-    filters = _read_filters(env, min_length, reward, where)
+    filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen)}
         hits = opened.moments(example, embedder=embedder, lanes=options.parse_lanes(lanes), **given)
@@ -106,10 +108,15 @@ def moments(
 
 
 def _read_filters(
-    env: list[str] | None, min_length: int | None, reward: str | None, where: str | None
+    env: list[str] | None, lengths: tuple[int | None, int | None], reward: str | None, where: str | None
 ) -> dict[str, Any]:
     """Return the filters of a search as the archive takes them."""
-    return {"env_id": env or None, "min_length": min_length, "reward_range": parse_range(reward), "where": where}
+    from catalog.filters.parse import parse_where
+    from catalog.filters.where import all_of, build_where
+
+    least, most = lengths
+    chosen = where if most is None else all_of(parse_where(where or ""), build_where(max_length=most))
+    return {"env_id": env or None, "min_length": least, "reward_range": parse_range(reward), "where": chosen}
 
 
 def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> None:

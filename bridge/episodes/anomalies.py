@@ -14,6 +14,7 @@ import numpy as np
 from embedders.numeric import LARGEST
 from wshard.core.channel_names import shorten_names
 from wshard.core.messages import plural
+from wshard.core.quality.measure import count_missing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,6 @@ _APART: Final = 5.0  # times the range of all other values, or of all other step
 _FEW: Final = 0.05  # of the timesteps: more than that are no spikes
 _REACH: Final = 0.4  # of the largest distance from the mean that one value can have: the root of all squared deviations
 _MIN_STEPS: Final = 8
-_GAP: Final = 1.5  # periods
 _MOST_GAPS: Final = 0.2  # of the timesteps: a clock with more has no period
 _MIN_EPISODES: Final = 3  # of a location, for a channel that is the same in all of them to be odd
 _WIDTH: Final = 72
@@ -181,5 +181,5 @@ def _lacks_rows(times: NDArray[Any]) -> bool:
     steps = np.diff(times.astype(np.float64))
     if len(steps) < _MIN_STEPS or (period := float(np.median(steps))) <= 0:
         return False
-    gaps = np.count_nonzero(steps > _GAP * period)
+    gaps = np.count_nonzero(count_missing(steps, period))
     return bool(0 < gaps <= _MOST_GAPS * len(steps))

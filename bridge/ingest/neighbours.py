@@ -5,12 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from bridge.episodes.read import Failure
 from bridge.graph.neighbour_graph import LEAST_EPISODES
 from bridge.index.metric import COSINE
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.space_choice import SpaceChoice
+from bridge.support.interrupts import raise_interrupt
 from embedders.base import blocks_of
 from embedders.registry import embedder_of
+from wshard.core.episode.protocol import EpisodeAddress
+from wshard.errors import EmbedderError, MissingExtraError, WShardError
 
 if TYPE_CHECKING:
     from bridge.ingest.report import Run
@@ -21,21 +25,30 @@ _MANY: Final = 0.1  # share of new episodes; fewer join the graph of before, at 
 def make_graphs(run: Run) -> None:
     """Weigh descriptors anew and make the graph of every Space of whole episodes in which many are new.
 
-    Searches make what is missing, so nothing that fails here makes the ingest fail.
+    Searches make what is missing, so an expected error is only said in the report; any other one is a failure.
     """
     if len(run.embedded) < LEAST_EPISODES:
         return
-    with suppress(Exception):
-        catalog, stored = run.archive.catalog, StoredVectors(run.archive)
-        spaces = SpaceChoice(catalog, None, None).active()
-        ids = {row.fingerprint: row.id for row in catalog.vectors.spaces("active")}
-        for space in [space for space in spaces if space.windows.whole and space.metric == COSINE]:
-            embedded = catalog.vectors.embedded(ids[space.fingerprint])
-            new = len(run.embedded.intersection(embedded))
-            if new < max(LEAST_EPISODES, _MANY * len(embedded)) or run.archive.index.open_derived(space) is None:
-                continue
-            run.watch.stage("neighbours", len(embedded))
-            with suppress(Exception):  # such as of an embedder that only its owner can load
-                weights = stored.weights(space, blocks_of(embedder_of(space), space), anew=True)
-                stored.graph(space, weights, wait=True)
-            run.watch.advance(len(embedded))
+    try:
+        _make(run)
+    except (WShardError, OSError) as error:
+        run.report.unprepared = str(error)
+    except Exception as error:  # noqa: BLE001  (all else is stored by now)
+        raise_interrupt(error)
+        run.report.add_failures([Failure.of(error, EpisodeAddress("neighbours"))])
+
+
+def _make(run: Run) -> None:
+    catalog, stored = run.archive.catalog, StoredVectors(run.archive)
+    spaces = SpaceChoice(catalog, None, None).active()
+    ids = {row.fingerprint: row.id for row in catalog.vectors.spaces("active")}
+    for space in [space for space in spaces if space.windows.whole and space.metric == COSINE]:
+        embedded = catalog.vectors.embedded(ids[space.fingerprint])
+        new = len(run.embedded.intersection(embedded))
+        if new < max(LEAST_EPISODES, _MANY * len(embedded)) or run.archive.index.open_derived(space) is None:
+            continue
+        run.watch.stage("neighbours", len(embedded))
+        with suppress(EmbedderError, MissingExtraError):  # of an embedder that only its owner can load
+            weights = stored.weights(space, blocks_of(embedder_of(space), space), anew=True)
+            stored.graph(space, weights, wait=True)
+        run.watch.advance(len(embedded))

@@ -29,6 +29,7 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "unembedded": present_failures(report.unembedded),
         "replaced": [_present_replaced(one) for one in report.replaced],
         "delayed": report.delayed,
+        "unprepared": report.unprepared,
         "skipped": dict(report.skipped),
         "unread": dict(report.unread),
         "spaces": dict(report.spaces),

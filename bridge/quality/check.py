@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from bridge.episodes.discover import discover
 from bridge.episodes.measure import Examined, examine
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, attempt
+from bridge.names import EpisodeNames
 from bridge.quality.judge import INTEGRITY, Checker, Subject, findings_of
 from bridge.support.batches import batches
 from bridge.support.progress import Silent
@@ -19,7 +21,6 @@ from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
 
     from bridge.archive import Archive
@@ -103,15 +104,16 @@ def check_episodes(
     workers_count: int = 1,
     progress: Progress | None = None,
 ) -> Checkups:
-    """Check the given episode files and folders, or else the catalogued episodes that match the filter.
+    """Check the given files, folders and catalogued episodes, or else the catalogued ones that match the filter.
 
     Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unsaved` of the result says
-    why. Raises SourceNotFoundError, FilterError.
+    why. Raises EntryNotFoundError, SourceNotFoundError, FilterError.
     """
     unreadable: Sequence[Failure] = ()
     catalog = archive.catalog
     if paths:
-        discovery = discover(paths)
+        names = EpisodeNames(catalog)
+        discovery = discover([path if os.path.lexists(path) else names.place(os.fspath(path)) for path in paths])
         addresses, unreadable = [one.address for one in discovery.episodes], discovery.unreadable
     else:
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]

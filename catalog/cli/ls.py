@@ -12,6 +12,7 @@ import typer
 from catalog.cli.common import (
     ArchiveOption,
     EnvOption,
+    MaxLengthOption,
     MinLengthOption,
     RewardOption,
     WhereOption,
@@ -42,7 +43,7 @@ def ls(
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
-    max_length: Annotated[int | None, typer.Option("--max-length", help="Maximum number of timesteps.")] = None,
+    max_length: MaxLengthOption = None,
     success: Annotated[
         bool | None, typer.Option("--success/--failure", help="Only successful or only failed episodes.")
     ] = None,

@@ -177,7 +177,7 @@ def load_stored(connection: Connection, ref: str) -> list[Snapshot]:
         return [collection_.snapshot for collection_ in named if collection_.snapshot is not None]
     if snapshot := load_snapshot(connection, ref):
         return [snapshot]
-    raise EntryNotFoundError(explain_unknown(ref))
+    raise EntryNotFoundError(explain_unknown(connection, ref))
 
 
 _SNAPSHOT = (snapshot.c.hash, snapshot.c.picks, snapshot.c.made_at, snapshot.c.origin)

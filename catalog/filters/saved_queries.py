@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 _MAX_QUERIES = 20
 
 
-def explain_unknown(ref: str) -> str:
+def explain_unknown(connection: Connection, ref: str) -> str:
     """Return the error message for a name that is neither a collection nor a snapshot."""
-    return f"expected a collection's name or a snapshot's hash, found {ref!r} (`wshard collection ls` lists them)"
+    close = get_close_matches(ref, connection.execute(select(collection.c.name)).scalars(), n=1)
+    advice = f"did you mean {close[0]!r}? " if close else ""
+    return (
+        f"expected a collection's name or a snapshot's hash, found {ref!r} ({advice}`wshard collection ls` lists them)"
+    )
 
 
 def resolve_saved_queries(connection: Connection, where: Where) -> Where:
@@ -40,7 +45,7 @@ def resolve_saved_queries(connection: Connection, where: Where) -> Where:
         hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, names))
         missing = names - queries.keys() - set(connection.execute(hashes).scalars())
         if missing:
-            raise FilterError(explain_unknown(min(missing)))
+            raise FilterError(explain_unknown(connection, min(missing)))
         queries_by_name = {name: parse_where(query) for name, query in queries.items() if query is not None}
         if not queries_by_name:
             return where

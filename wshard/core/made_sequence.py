@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from operator import eq
 from typing import Any, TypeVar, overload
 
 Item = TypeVar("Item")
@@ -23,3 +24,11 @@ class MadeSequence(Sequence[Item]):
     def __getitem__(self, index: int | slice, /) -> Any:
         numbers = range(len(self))[index]
         return self.make(numbers) if isinstance(numbers, int) else [self.make(number) for number in numbers]
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other is a list, a tuple or a sequence like this one, of equal items in the same order."""
+        if not isinstance(other, MadeSequence | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]  # as that of a list

@@ -59,6 +59,8 @@ def test_a_file_of_a_new_user_is_searched_after_one_command(tmp_path, write):
     hits = command("search", name, "--top", "3", folder=tmp_path)
     assert hits.exit_code == 0, hits.output
     assert name in hits.stdout.splitlines()[1]
+    few = command("search", name, "--max-length", "50", "-w", "length:41..", "--json", folder=tmp_path)
+    assert len(json.loads(few.stdout)["items"]) == 1
     described = command("layout", "guess", place, folder=tmp_path)
     assert (described.exit_code, described.stderr) == (0, "")
     (tmp_path / "own.toml").write_text(described.stdout)

@@ -347,8 +347,10 @@ def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive
     line = done.stderr.splitlines()[-1]
     assert line.startswith("not saved in the archive: ")
     assert "it is read-only here" in line
-    done = command("check", files(folder)[1], "-a", archive, folder=folder)
-    assert (done.exit_code, done.stdout) == (0, "0 of 1 episodes flagged\n")
+    for name in (files(folder)[1], "arm-01"):
+        done = command("check", name, "-a", archive, folder=folder)
+        assert (done.exit_code, done.stdout) == (0, "0 of 1 episodes flagged\n")
+    assert "did you mean 'arm-01'? `wshard ls`" in command("check", "armm-01", "-a", archive, folder=folder).stderr
     assert "it is read-only here" in done.stderr
     monkeypatch.undo()
     assert flags(archive) == before

@@ -19,7 +19,9 @@ from wshard import (
     Format,
     Residual,
     TimebaseSpec,
+    list_episodes,
     load_wshard,
+    open_sink,
     save_wshard,
 )
 from wshard.testing import episodes, make_episode
@@ -106,3 +108,15 @@ def test_where_an_episode_came_from_makes_no_difference(tmp_path):
     writer.write_episode_chunked(ep)
     found = ChunkedEpisodeReader(writer.finalize_manifest()).load()
     assert (found, found.source_format) == (ep, Format.WSHARD)
+
+
+def test_listed_episodes_equal_a_list_of_them(tmp_path):
+    with open_sink(tmp_path / "all.h5", "hdf5") as sink:
+        for number in range(3):
+            sink.write(make_episode(number, T=5))
+    first, second = list_episodes(tmp_path / "all.h5"), list_episodes(tmp_path / "all.h5")
+    assert len(first) == 3
+    assert first == second == [*first] == first[:]
+    assert first != [*first][:2]
+    assert first != [*reversed(first)]
+    assert first != "e0"

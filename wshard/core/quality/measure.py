@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _GAP = 1.5  # periods between timesteps, above which some are missing
 _MIN_STEPS = 8  # with fewer, period and jitter are unreliable
+_PARTS: Final = 8  # of an episode, between which a period drifts
+_ERRORS: Final = 4.0  # standard errors of a drift that scatter alone rarely exceeds: p = .007 with 8 parts
 _STILL_SPEED: Final = 0.05  # of the typical speed of the episode
 _STRIDE: Final = 4
 _TYPICAL_QUANTILE: Final = 0.75
@@ -121,7 +123,7 @@ def _measure_clock(times: NDArray[Any] | None, unit_s: float) -> NDArray[np.floa
     steps = (times[1:] - times[:-1]).astype(np.float64)
     forward = np.sort(steps[steps > 0])
     period = float(forward[len(forward) // 2]) if len(forward) else 0.0
-    gaps = np.maximum(np.rint(steps / period) - 1, 0) * (steps > _GAP * period) if period else np.zeros_like(steps)
+    gaps = count_missing(steps, period)
     shares = []
     for faulty in (gaps, steps == 0, steps < 0):
         shares += [float(faulty.sum()) / len(times), float(np.argmax(faulty > 0) + 1)]
@@ -130,6 +132,27 @@ def _measure_clock(times: NDArray[Any] | None, unit_s: float) -> NDArray[np.floa
     if len(regular) >= _MIN_STEPS:
         period = float(regular.mean())
         jitter = float(np.abs(regular - period).mean()) / period
-        positions = np.arange(len(regular)) - (len(regular) - 1) / 2
-        drift = abs(float(positions @ regular / (positions @ positions))) * len(regular) / period
+        drift = _measure_drift(regular / period)
     return np.array([*shares, jitter, drift, period * unit_s])
+
+
+def count_missing(steps: Numbers, period: float) -> Numbers:
+    """Return how many timesteps are missing in each step of a clock; what is late by itself leaves a short step."""
+    if period <= 0:
+        return np.zeros_like(steps)
+    short = np.where(steps > 0, np.maximum(period - steps, 0), 0)
+    short = np.concatenate([[0], short, [0]])
+    late = steps - np.maximum(short[:-2], short[2:])
+    missing: Numbers = np.maximum(np.rint(late / period) - 1, 0) * (late > _GAP * period)
+    return missing
+
+
+def _measure_drift(periods: Numbers) -> float:
+    """Return by how much the period [T], relative to its mean, changes over all, beyond what its scatter explains."""
+    parts = np.array([part.mean() for part in np.array_split(periods, _PARTS)])
+    positions = np.arange(_PARTS) - (_PARTS - 1) / 2
+    squares = float(positions @ positions)
+    slope = float(positions @ parts) / squares
+    rest = parts - parts.mean() - slope * positions
+    error = float(np.sqrt(float(rest @ rest) / (_PARTS - 2) / squares))
+    return max(0.0, abs(slope) - _ERRORS * error) * _PARTS

@@ -47,7 +47,7 @@ class Thresholds:
     missing: float = 0.002
     repeated: float = 0.002
     backward: float = 0.1
-    jitter: float = 0.04
+    jitter: float = 0.2
     drift: float = 0.01
     period: float = 0.2
     finite: float = 0.1

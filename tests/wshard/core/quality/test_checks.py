@@ -57,6 +57,33 @@ def test_faults_of_the_clock_are_found_with_their_place(change, message):
     assert found["clock"].startswith(message)
 
 
+@pytest.mark.parametrize("rate", [10, 30, 50, 100])
+@pytest.mark.parametrize("kind", ["late", "uniform", "steps", "stalls"])
+def test_clocks_that_scatter_by_a_millisecond_are_fine_and_faults_in_them_are_found(rate, kind):
+    rng, count, period = np.random.default_rng(rate), 120, 1e9 / rate
+    for length in [60] * 5 + [count] * 10:
+        scatter = {
+            "late": rng.normal(0, 1e6, length),
+            "uniform": rng.uniform(-1e6, 1e6, length),
+            "steps": rng.normal(0, 1e6, length).cumsum(),
+            "stalls": (rng.random(length) < 0.05) * 0.4 * period,  # a timestep is late, the next one is not
+        }[kind]
+        times = np.arange(length) * period + scatter
+        assert not _clock_of(times, period), (length, _clock_of(times, period))
+    assert "3 timesteps missing" in _clock_of(np.delete(times, slice(50, 53)), period)
+    assert "back in time, first at timestep 30" in _clock_of(times - (np.arange(count) >= 30) * 5 * period, period)
+    faster = np.concatenate([times[:60], times[59] + (times[60:] - times[59]) * 0.7])
+    assert "the period drifts" in _clock_of(faster, period)
+
+
+def _clock_of(times, period):
+    """Return what is found in a clock among others of its period."""
+    known = [measure({}, 120, (np.arange(120) * period).astype(np.int64), 1e-9) for _ in range(20)]
+    form, vector = measure({}, len(times), times.astype(np.int64), 1e-9)
+    common = fit_baseline(form, np.stack([found for _, found in known]))
+    return reasons(judge(form.read(vector[None]), common, DEFAULT_THRESHOLDS)[0]).get("clock", "")
+
+
 def test_all_that_is_wrong_with_a_clock_is_reported():
     lanes, times = arm(1, 120)
     stamped = times.copy()
@@ -67,6 +94,7 @@ def test_all_that_is_wrong_with_a_clock_is_reported():
     )
     assert reasons(judged(lanes, stamped))["clock"] == f"clock: {one}; {other} timestep 51"
     scattered = times + (np.random.default_rng(0).normal(0, 0.2, 120) * PERIOD_NS).astype(np.int64)
+    scattered[60:] += 3 * PERIOD_NS
     message = reasons(judged(lanes, scattered))["clock"]
     assert "timesteps missing before" in message
     assert "timesteps scatter by" in message
