@@ -54,13 +54,18 @@ def load_layout(archive: Archive, space: Space, method: str) -> PointLayout | No
     return PointLayout(ids.astype(np.int64), places.astype(np.float64), state.tolist() != _state_of(archive, space))
 
 
+def is_installed(method: str) -> bool:
+    """Return whether the library of a method is installed."""
+    return find_spec(METHODS[method].library) is not None
+
+
 def compute_layout(archive: Archive, space: Space, method: str, *, progress: Progress | None = None) -> None:
     """Compute the layout of all episodes with vectors in the Space, in a process of its own, and store it.
 
     Equal vectors give equal layouts. Raises QueryError for an unknown method or too few episodes, MissingExtraError.
     """
     path, watch = _path(archive, space, method), progress or Silent()
-    if find_spec(METHODS[method].library) is None:
+    if not is_installed(method):
         raise MissingExtraError(f"{METHODS[method].title} needs {METHODS[method].library}: {how_to_install('map')}")
     state = _state_of(archive, space)
     vectors = read_vectors(archive, space, "")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.curation.labels import labels_of
-from bridge.curation.layouts import choose_whole_space, compute_layout
+from bridge.curation.layouts import METHODS, choose_whole_space, compute_layout, is_installed
 from bridge.curation.projection import find_projection, project_episodes
 from bridge.present.jobs import present_job
 from bridge.spaces.identity import describe
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from wshard.core.messages import how_to_install
 
 if TYPE_CHECKING:
     from bridge.curation.projection import Projection
@@ -72,6 +73,7 @@ def _present(call: ApiCall, projection: Projection) -> dict[str, Any]:
         "total": len(projection.episodes),
         "share": projection.share,
         "stale": projection.stale,
+        "not_installed": {name: how_to_install("map") for name in METHODS if not is_installed(name)},
         "space": projection.space.fingerprint,
         "about": describe(projection.space),
     }

@@ -6,7 +6,7 @@ import { plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askCollection, askLiveCollection, askNote, askReview, askTag, rate } from "./components/annotations.js";
-import { askColumns, column, usualColumns } from "./components/columns.js";
+import { askColumns, column, fitting, usualColumns } from "./components/columns.js";
 import { askExport } from "./components/exports.js";
 import { Facets } from "./components/facets.js";
 import { FilterBox } from "./components/filter_box.js";
@@ -67,6 +67,7 @@ class EpisodesPage {
     this.main.classList.add("episodes");
     window.addEventListener("popstate", () => void this.load());
     window.addEventListener("themechange", () => this.table.draw());
+    window.addEventListener("resize", () => { this.table.setColumns(this.tableColumns(), this.sort); this.table.draw(); });
     afterChange(() => void this.load(true));
     onArchiveChange(() => void this.load(true));
     this.bindKeys();
@@ -166,16 +167,17 @@ class EpisodesPage {
 
   /** @returns {Column[]} */
   tableColumns() {
-    return [
+    const columns = /** @type {Column[]} */ ([
       { name: "chosen", title: "", width: "28px", cell: (row, index) => this.checkbox(row, index) },
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
-        name: "episode_id", title: "Episode", width: "minmax(140px, 2fr)", sort: "episode_id",
+        name: "episode_id", title: "Episode", width: "minmax(140px, 2fr)", pinned: true, sort: "episode_id",
         cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.name || row.uid),
       },
       { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, row.episode_id) },
       ...this.columns.map((name) => column(name)),
-    ];
+    ]);
+    return readState().has("column") ? columns : fitting(columns, this.table.element.parentElement?.clientWidth || innerWidth);
   }
 
   /** The page of an episode, which knows the list that it is one of. @param {Row} row @param {number} index */

@@ -75,8 +75,14 @@ class MaintenancePage {
       const columns = Object.entries(items[0]).map(([name, value]) => /** @type {[string, typeof shown?]} */ ([name, typeof value === "number" ? shown : undefined]));
       return table(columns, items.slice(0, 50).map((/** @type {Json} */ one) => Object.values(one)));
     }
-    return h("ul", {}, items.slice(0, 50).map((/** @type {Json} */ one) =>
-      h("li", {}, h("span", { class: "flag" }, one.code), ` ${one.where}: ${one.message} `, h("span", { class: "soft" }, one.advice))));
+    /** @type {Map<string, Json[]>} those with the same reason together */
+    const groups = new Map();
+    for (const one of /** @type {Json[]} */ (items)) {
+      const reason = `${one.code} ${one.seen ? one.where : one.message.replace(/^(no such file): .*/, "$1")}`;
+      groups.set(reason, [...(groups.get(reason) ?? []), one]);
+    }
+    return h("ul", {}, [...groups.values()].slice(0, 50).map((/** @type {Json[]} */ [one, ...others]) =>
+      h("li", {}, h("span", { class: "flag" }, one.code), ` ${one.where}`, others.length > 0 && h("strong", {}, ` and ${number(others.length)} more`), `: ${one.message} `, h("span", { class: "soft" }, one.advice))));
   }
 
   /** @param {Json} job */

@@ -90,6 +90,12 @@ class MapPage {
         found = await get("/api/map", asked, signal);
       }
       this.found = found;
+      for (const option of this.method.options) {
+        const needed = found.not_installed[option.value];
+        option.text = `${METHODS.find(([value]) => value === option.value)?.[1]}${needed ? " (needs the extra map)" : ""}`;
+        option.title = needed ? `not installed: ${needed}` : "";
+        option.disabled = Boolean(needed);
+      }
       this.box.report(null);
       this.points?.setPlaces(found.x, found.y);
       this.select([]);

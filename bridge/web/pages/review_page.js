@@ -2,6 +2,7 @@
 import { address, get } from "./base/api.js";
 import { reasonOf } from "./base/dialogs.js";
 import { fill, h, say } from "./base/dom.js";
+import { plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askNote, askReview, askTag, rate, review, STATES, tag, undoLast } from "./components/annotations.js";
@@ -128,7 +129,9 @@ class ReviewPage {
       const found = await fetchQueue(this.asked, { fresh, onProgress: (text) => fill(this.status, text), isWanted: () => round === this.round });
       if (round !== this.round || !found) return;
       this.items = found.items;
+      const others = this.asked.space === null ? 0 : this.space.options.length - 1;
       fill(this.status, QUEUES[this.queue].about, " ", cutOf(this.queue, found),
+        others > 0 && ` Only episodes of one Space are compared, ${this.space.selectedOptions[0]?.text}; choose from ${plural(others, "other")} above.`,
         found.stale && " The archive has changed since. ",
         found.stale && h("button", { class: "change", onclick: () => void this.load(true) }, "Compute again"));
       this.empty.hidden = this.items.length > 0;
@@ -146,7 +149,7 @@ class ReviewPage {
     this.table.element.hidden = this.actions.hidden = !this.items.length;
     this.table.setColumns([
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
-      { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", cell: (row, index) => h("a", { href: lineAddress(this.asked, row.uid, index), tabindex: -1 }, nameOf(row)) },
+      { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", pinned: true, cell: (row, index) => h("a", { href: lineAddress(this.asked, row.uid, index), tabindex: -1 }, nameOf(row)) },
       ...(this.items.some((item) => item.env_id) ? [{ name: "env", title: "Environment", width: "minmax(110px, 1fr)", cell: (/** @type {Json} */ row) => row.env_id }] : []),
       { name: "why", title: why, width: "minmax(130px, 1.4fr)", cell: (row) => h("span", { title: row.said }, row.said) },
       ...(isPair ? [{ name: "other", title: "Of", width: "minmax(150px, 1.4fr)", cell: (/** @type {Json} */ row) =>

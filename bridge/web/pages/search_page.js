@@ -1,6 +1,6 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
-import { address, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
-import { askForm, labelled } from "./base/dialogs.js";
+import { address, ApiError, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
+import { askForm, labelled, reasonOf } from "./base/dialogs.js";
 import { fill, h, say } from "./base/dom.js";
 import { plural } from "./base/format.js";
 import { readState, writeState } from "./base/url_state.js";
@@ -84,11 +84,19 @@ class SearchPage {
       await this.hits.show(found, query || like[0] || null, signal);
     } catch (error) {
       if (isAborted(error)) return undefined;
-      fill(this.hits.count);
-      this.box.report(error);
-      say(error instanceof Error ? error.message : String(error), { error: true });
+      const isOfFilter = error instanceof ApiError && error.position !== undefined;
+      this.box.report(isOfFilter ? error : null);
+      fill(this.hits.count, !isOfFilter && h("span", { class: "problem" }, await this.reason(query, error)));
     }
     return undefined;
+  }
+
+  /** Why nothing was found, in one sentence with the next step where the query has no vectors. @param {string | null} query @param {unknown} error */
+  async reason(query, error) {
+    const uid = (query || "").split("@")[0];
+    const about = uid && !isUpload(uid) ? await get(episodePath(uid).replace("/episodes", "/api/episodes")).catch(() => null) : null;
+    if (!about || about.searched_by.length) return reasonOf(error);
+    return `${about.name} has no vectors, so it cannot be compared: ingest its file with lanes that it has, by wshard ingest FILE --lanes LANE, or find it by words or a filter.`;
   }
 
   /** Few-shot: a linear probe over the stored vectors, from what is marked as right and as wrong. */

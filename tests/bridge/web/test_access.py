@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from web_app import PICTURES, find_violations, running_app, signed_in
+from web_app import PICTURES, find_violations, running_app, signed_in, write_episodes
 
 from bridge.web.accounts import Account, hash_token
-from wshard import open_archive
+from wshard import Channel, Episode, TrajectoryIngestor, open_archive, save_wshard
 
 PAGES = {
     "/?q=env:lift": ".spark >> nth=3",
@@ -86,6 +87,21 @@ def test_an_empty_archive_says_what_to_do_and_breaks_no_rule(browser, tmp_path):
         page.get_by_text("wshard ingest YOUR/EPISODES --archive").wait_for()
         found = {path: find_faults(page, empty.url + path, sign) for path, sign in EMPTY.items()}
         assert not {path: faults for path, faults in found.items() if faults}
+
+
+def test_an_episode_without_vectors_says_in_one_sentence_what_to_do(browser, tmp_path):
+    write_episodes(tmp_path / "data", 2)
+    frames = Channel.of("cam", np.zeros((9, 16, 16, 3), np.uint8))
+    save_wshard(Episode(id="pictures", env_id="", observations={"cam": frames}), tmp_path / "data" / "p.wshard")
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        assert ingestor.ingest([tmp_path / "data"]).new == 3
+    with running_app(tmp_path / "lab") as other, signed_in(browser, other) as context:
+        page, (row,) = context.pages[0], other.archive.catalog.query.select("episode:pictures").rows
+        page.goto(f"{other.url}/search?query={row.uid}")
+        said = page.locator(".hit-list .count .problem")
+        said.get_by_text("pictures has no vectors, so it cannot be compared: ingest its file").wait_for()
+        assert "\n" not in said.inner_text()
+        assert find_violations(page) == []
 
 
 @pytest.mark.parametrize(("path", "how", "openers"), DIALOGS)

@@ -277,3 +277,20 @@ def test_what_others_change_appears_without_reload(listed, app):
     ids = app.archive.catalog.query.ids("episode:arm-00")
     app.archive.catalog.annotations.tag(ids, "from-elsewhere")
     page.get_by_text("from-elsewhere").first.wait_for()
+
+
+def test_a_narrow_list_leaves_out_what_tells_least_and_keeps_names_in_sight(page, app):
+    page.set_viewport_size({"width": 800, "height": 700})
+    page.goto(f"{app.url}/")
+    page.locator(".grid .rows a").first.wait_for()
+    heads = page.get_by_role("columnheader").all_inner_texts()
+    assert {"Length", "Reward", "Success"} <= {*heads}
+    assert "Task" not in heads
+    page.goto(f"{app.url}/?column=env&column=format&column=path&column=length&column=reward&column=success")
+    name = page.locator("#row-0 a[href*='/episodes/']")
+    name.wait_for()
+    grid = page.get_by_role("grid")
+    grid.evaluate("grid => { grid.scrollLeft = grid.scrollWidth; }")
+    page.wait_for_function("() => document.querySelector('.grid').style.getPropertyValue('--shift') > '0px'")
+    assert name.bounding_box()["x"] >= grid.bounding_box()["x"]
+    page.set_viewport_size({"width": 1280, "height": 900})

@@ -2,7 +2,7 @@
 import { openDialog } from "./dialogs.js";
 import { h, say } from "./dom.js";
 
-/** @typedef {{ key: string, about: string, act: (event: KeyboardEvent) => void, changes?: boolean }} Key */
+/** @typedef {{ key: string, about: string, act: (event: KeyboardEvent) => void, changes?: boolean, everywhere?: boolean }} Key */
 
 /** @type {Key[]} */
 const known = [];
@@ -54,6 +54,11 @@ export function listen() {
   onKey("?", "show these keys", showKeys);
 }
 
+/** Let the help name the keys so far, which all pages have, after those that a page adds. */
+export function endCommonKeys() {
+  for (const one of known) one.everywhere = true;
+}
+
 const NAMES = /** @type {Record<string, string>} */ ({ " ": "space", ArrowLeft: "←", ArrowRight: "→", Escape: "esc" });
 
 /** Show the table of keys. */
@@ -62,6 +67,7 @@ export function showKeys() {
   const rows = known
     .filter((one) => !seen.has(one.key) && seen.add(one.key) && !(one.changes && isReader()))
     .reverse()
-    .map((one) => h("tr", {}, h("td", {}, h("kbd", {}, NAMES[one.key] || one.key)), h("td", {}, one.about)));
+    .sort((one, other) => Number(!!one.everywhere) - Number(!!other.everywhere))
+    .map((one) => h("tr", {}, h("td", {}, h("kbd", {}, one.key.split("+").map((part) => NAMES[part] || part).join("+") || one.key)), h("td", {}, one.about)));
   openDialog("Keys", h("table", { class: "keys" }, h("tbody", {}, rows)));
 }

@@ -2,11 +2,14 @@
 import { askForm, labelled } from "../base/dialogs.js";
 import { fill, h } from "../base/dom.js";
 import { number, plural, shown } from "../base/format.js";
+import { leastWidth } from "./table.js";
 
 /** @typedef {import("./table.js").Row} Row */
 /** @typedef {import("./table.js").Column} Column */
 
 const USUAL = ["env", "meta.task", "format", "path", "length", "reward", "success", "review", "tags", "score.rating"];
+const LEAST_TELLING = ["format", "path", "meta.task", "env", "tags", "score.rating"];
+const MARGIN = 28; // around the list, in pixels
 const MOST = 300; // fields that the dialog lists at once
 const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", "meta.task": "Task", path: "Location" });
 
@@ -14,6 +17,20 @@ const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", "met
 export function usualColumns(telling) {
   const place = telling?.includes("root") ? ["path"] : []; // in several folders
   return telling ? USUAL.filter((name) => name === "length" || telling.includes(name) || place.includes(name)) : USUAL;
+}
+
+/**
+ * Leave out what tells least where a window is too narrow for all; "Columns" shows it, and the list scrolls sideways.
+ * @param {Column[]} columns
+ * @param {number} width
+ */
+export function fitting(columns, width) {
+  let left = columns;
+  for (const name of LEAST_TELLING) {
+    if (leastWidth(left) <= width - MARGIN) break;
+    left = left.filter((one) => one.name !== name);
+  }
+  return left;
 }
 
 /**

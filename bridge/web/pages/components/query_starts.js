@@ -58,7 +58,7 @@ export class QueryStarts {
 
   drawList() {
     fill(this.list, this.offered.map((one) => h("li", {},
-      h("a", { href: address("/search", { query: one.uid }) }, this.thumbnails.draw(one.uid), h("span", {}, one.name || one.uid, h("small", { class: "soft" }, ` ${one.env ?? ""} · ${plural(one.length, "timestep")}`))))),
+      h("a", { href: address("/search", { query: one.uid }) }, this.thumbnails.draw(one.uid), h("span", {}, one.name || one.uid, h("small", { class: "soft" }, ` ${[one.env, plural(one.length, "timestep")].filter(Boolean).join(" · ")}`))))),
     !this.offered.length && h("li", { class: "soft" }, "no episode has such a name"));
   }
 

@@ -2,7 +2,7 @@
 import { get } from "../base/api.js";
 import { fill, h } from "../base/dom.js";
 import { number } from "../base/format.js";
-import { listen, onChangeKey, onKey, showKeys } from "../base/keys.js";
+import { endCommonKeys, listen, onChangeKey, onKey, showKeys } from "../base/keys.js";
 import { undoLast } from "./annotations.js";
 
 /** @type {[string, string, string][]} */
@@ -49,6 +49,7 @@ export function makeShell(title) {
   listen();
   onChangeKey("u", "undo the last change", () => void undoLast());
   onKey("g", "go to the episodes", () => location.assign("/"));
+  endCommonKeys();
   void get("/api/state").then((state) => {
     fill(account, [state.account, state.role === "reader" ? "read-only" : ""].filter(Boolean).join(" · "));
     begun = state.instant;

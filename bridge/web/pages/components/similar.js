@@ -133,7 +133,7 @@ export class HitList {
         h("span", { class: "score" }, hit.score.toFixed(3)),
         h("a", { href: address(episodePath(hit.uid), isSpan ? { span: `${span[0]}:${span[1]}` } : {}) }, hit.name || hit.episode_id || hit.uid),
         mark(true), mark(false)),
-      h("p", { class: "soft" }, isSpan ? `${span[0]}:${span[1]} of ${hit.metadata.length} · ` : "", `${hit.metadata.env_id}`),
+      h("p", { class: "soft" }, [isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id].filter(Boolean).join(" · ")),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
       compared.length > 0 && h("p", { class: "soft lanes" }, "compared by: ", compared.join(" · ")),
       lanes.length > 0 && h("p", { class: "soft lanes" }, lanes.join(" · ")),

@@ -7,7 +7,7 @@ import { readState } from "../base/url_state.js";
 /** @typedef {import("../base/api.js").Json} Json */
 
 /**
- * Offer the Spaces in a list, that of the address or with most episodes chosen; hidden where there is no choice.
+ * Offer the Spaces in a list, that of the address or with most episodes chosen: what is found is of that Space alone.
  * @param {HTMLSelectElement} list
  */
 export async function offerSpaces(list) {
@@ -16,5 +16,6 @@ export async function offerSpaces(list) {
   whole.sort((/** @type {Json} */ a, /** @type {Json} */ b) => b.episodes - a.episodes);
   fill(list, whole.map((/** @type {Json} */ one) => h("option", { value: one.space.slice(0, 12) }, `${one.embedder}: ${one.lanes.join(", ")}, ${one.dim} numbers (${plural(one.episodes, "episode")})`)));
   list.value = readState().get("space") || whole[0]?.space.slice(0, 12) || "";
-  list.hidden = whole.length < 2;
+  list.hidden = !whole.length;
+  list.disabled = whole.length < 2;
 }

@@ -5,9 +5,19 @@ import { Blocks } from "../model/blocks.js";
 import { isScaled, lastTop, positionOf, rowAt, scrollHeight } from "../model/scrolling.js";
 
 /** @typedef {Record<string, any>} Row */
-/** @typedef {{ name: string, title: string, width: string, right?: boolean, sort?: string, cell: (row: Row, index: number) => Node | string }} Column */
+/** @typedef {{ name: string, title: string, width: string, right?: boolean, pinned?: boolean, sort?: string, cell: (row: Row, index: number) => Node | string }} Column */
 
 const ROW = 40;
+
+/** How wide columns are at least, with what is around them. @param {Column[]} columns */
+export function leastWidth(columns) {
+  return columns.map((one) => Number(/\d+/.exec(one.width)?.[0] ?? 0) + 8).reduce((sum, width) => sum + width, 28);
+}
+
+/** @param {Column} column */
+function classOf(column) {
+  return column.pinned ? "pinned" : column.right ? "right" : "";
+}
 
 export class EpisodeTable {
   /**
@@ -44,6 +54,7 @@ export class EpisodeTable {
     this.viewport.addEventListener("scroll", () => this.scrolled());
     this.viewport.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
     this.element.addEventListener("keydown", (event) => this.pressed(event));
+    this.element.addEventListener("scroll", () => this.pin());
     new ResizeObserver(() => this.draw()).observe(this.viewport);
   }
 
@@ -56,8 +67,7 @@ export class EpisodeTable {
     this.columns = columns;
     this.sort = sort;
     this.element.style.setProperty("--columns", columns.map((one) => one.width).join(" "));
-    const least = columns.map((one) => Number(/\d+/.exec(one.width)?.[0] ?? 0) + 8).reduce((sum, width) => sum + width, 28);
-    this.element.style.setProperty("--least", `${least}px`);
+    this.element.style.setProperty("--least", `${leastWidth(columns)}px`);
     fill(this.head);
     for (const one of columns) {
       const up = sort === one.sort;
@@ -69,7 +79,7 @@ export class EpisodeTable {
       this.head.append(
         h("div", {
           role: "columnheader",
-          class: one.right ? "right" : "",
+          class: classOf(one),
           "aria-sort": up ? "ascending" : down ? "descending" : false,
         }, label),
       );
@@ -119,6 +129,13 @@ export class EpisodeTable {
     this.top = Math.min(lastTop(this.list), Math.max(0, this.top + event.deltaY / ROW));
     this.moveBar();
     this.draw();
+  }
+
+  /** Let the pinned column stay in sight while the others move below it: rows scroll in a box of their own. */
+  pin() {
+    const head = /** @type {HTMLElement | null} */ (this.head.querySelector(".pinned"));
+    const shift = head ? Math.max(0, this.element.scrollLeft + this.head.offsetLeft - head.offsetLeft) : 0;
+    this.element.style.setProperty("--shift", `${shift}px`);
   }
 
   moveBar() {
@@ -202,7 +219,7 @@ export class EpisodeTable {
       ondblclick: () => row && this.options.onOpen(row),
     });
     append(element, this.columns.map((one) =>
-      h("div", { role: "gridcell", class: one.right ? "right" : "" }, row ? one.cell(row, index) : "…")));
+      h("div", { role: "gridcell", class: classOf(one) }, row ? one.cell(row, index) : "…")));
     return element;
   }
 
