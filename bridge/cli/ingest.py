@@ -83,8 +83,6 @@ def ingest(
     as_json: JsonOption = False,
 ) -> None:
     """Add episodes to an archive: catalog, embeddings, search index. Run it again to resume or update."""
-    from bridge.ingest.ingestor import TrajectoryIngestor
-    from bridge.ingest.text import load_text_encoder
     from bridge.support.progress import show_progress
     from catalog.location import DATABASE, archive_named, place_of
 
@@ -93,14 +91,17 @@ def ingest(
     exists = prune if isinstance(named, str) else os.path.exists(named / DATABASE)  # noqa: PTH110  (Path.exists can raise)
     columns = {"episode": episode_column, "time": time_column, "actions": actions}
     how = reading_options(format_name, layout, lane_map, columns)
-    places = _read_places(paths, format_name, how, may_be_gone=exists)
-    encoder = load_text_encoder(text_encoder)
-    thresholds = options.read_quality_limits(limits) if check else None
-    target, names = options.index_target(index, named), options.parse_lanes(lanes)
-    with TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor:
-        forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
-        how_to: dict[str, Any] = {"windows": plans, "text_encoder": encoder, "workers_count": workers}
-        with show_progress() as progress:
+    with show_progress() as progress:  # before what takes a second to import
+        from bridge.ingest.ingestor import TrajectoryIngestor
+        from bridge.ingest.text import load_text_encoder
+
+        places = _read_places(paths, format_name, how, may_be_gone=exists)
+        encoder = load_text_encoder(text_encoder)
+        thresholds = options.read_quality_limits(limits) if check else None
+        target, names = options.index_target(index, named), options.parse_lanes(lanes)
+        with TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor:
+            forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
+            how_to: dict[str, Any] = {"windows": plans, "text_encoder": encoder, "workers_count": workers}
             report = ingestor.ingest(places, prune=forget, progress=progress, **how_to)
     if as_json:
         from bridge.present.reports import present_ingest

@@ -115,7 +115,11 @@ def _bar(stream: IO[str]) -> Iterator[Progress]:
     columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn())
     rate = TextColumn("{task.fields[rate]}")
     with Bars(*columns, rate, TimeRemainingColumn(), console=Console(file=stream)) as bars:
-        yield _Bar(bars)
+        bar = _Bar(bars)
+        try:
+            yield bar
+        finally:
+            bar.hide_start()
 
 
 class _Bar:
@@ -125,7 +129,11 @@ class _Bar:
         if not isinstance(bars, Bars):
             raise TypeError(f"expected rich's Progress, found {type(bars).__name__}")
         self._bars = bars
-        self._task = bars.add_task("", total=None, rate="", visible=False)
+        self._task = self._start = bars.add_task("finding", total=None, rate="")
+
+    def hide_start(self) -> None:
+        """Show no stage where none began, so that an error stands alone."""
+        self._bars.update(self._start, visible=False)
 
     def stage(self, what: str, total: int) -> None:
         self._bars.update(self._task, visible=False)

@@ -50,6 +50,9 @@ def test_a_terminal_shows_one_bar_at_a_time():
             return True
 
     with progress.show_progress(Terminal()) as bar:
+        assert [task.description for task in bar._bars.tasks if task.visible] == ["finding"]
+    assert not any(task.visible for task in bar._bars.tasks)  # an error stands alone
+    with progress.show_progress(Terminal()) as bar:
         for stage in ("reading", f"queries: {'windows of 30, 45, ' * 9}"):
             bar.stage(stage, 2)
             bar.advance(2)
