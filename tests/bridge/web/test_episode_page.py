@@ -373,3 +373,9 @@ def test_one_box_takes_examples_counter_examples_words_and_a_filter(page, app):
     assert f"span={stop}%3A" in following
     page.locator(".hit .next").first.click()
     page.locator(".lane .u-over").first.wait_for()
+
+
+def test_hits_of_words_say_how_many_of_them_they_have(page, app):
+    page.goto(f"{app.url}/search?text=wipe up quickly")
+    page.locator(".hit p", has_text="1 of 3 words").first.wait_for()
+    assert page.locator(".hit .score").first.inner_text() == "1.000", "a share of the best, which has one word, too"

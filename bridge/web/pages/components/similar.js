@@ -2,6 +2,7 @@
 import { address, episodePath, get, isAborted, pictureUrl } from "../base/api.js";
 import { debounce, drawPicture, fill, h, say } from "../base/dom.js";
 import { plural } from "../base/format.js";
+import { quoteValue } from "../model/filter_text.js";
 import { askCollection } from "./annotations.js";
 import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js";
 
@@ -11,6 +12,8 @@ import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js
 
 const WIDTH = 260;
 const CHANNELS = 4;
+const MOST_WORDS = 12; // that are counted, each by a request
+const MOST_COUNTED = 250; // episodes of such a request
 
 /**
  * Ask for hits: moments where the query is a span, else episodes.
@@ -18,14 +21,33 @@ const CHANNELS = 4;
  * @param {Options} options
  * @param {AbortSignal} signal
  */
-export function findHits(query, options, signal) {
+export async function findHits(query, options, signal) {
   const examples = [query, ...options.like].filter(Boolean);
   const common = { query, like: options.like, unlike: options.unlike, where: options.where, top: options.top, exclude_self: examples.length > 0 && options.others };
   const more = options.more?.chosen("/api/search") || {};
   const ofSpans = examples.some((one) => one?.includes("@")) && !options.text && !more.windows_only;
   if (ofSpans) return get("/api/moments", { ...common, per_episode: options.onePer ? 1 : null, ...options.more?.chosen("/api/moments") }, signal);
   const distinct = (more.windows_only || more.windows) && options.onePer ? true : null;
-  return get("/api/search", { ...common, distinct, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null, ...more }, signal);
+  const found = await get("/api/search", { ...common, distinct, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null, ...more }, signal);
+  if (options.text) await countWords(found.items, options.text, signal);
+  return found;
+}
+
+/**
+ * Let hits of words say how many of them they have: scores are shares of that of the best, which may lack some.
+ * @param {Json[]} hits
+ * @param {string} text
+ * @param {AbortSignal} signal
+ */
+async function countWords(hits, text, signal) {
+  const words = [...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu))];
+  const uids = [...new Set(hits.map((hit) => hit.uid))].slice(0, MOST_COUNTED);
+  if (words.length < 2 || words.length > MOST_WORDS || !uids.length) return;
+  const pages = await Promise.all(words.map((word) =>
+    get("/api/episodes", { where: `uid:${uids.join(",")} text:${quoteValue(word)}`, limit: uids.length, columns: ["uid"], count: false }, signal)));
+  const having = pages.map((page) => new Set(page.items.map((/** @type {Json} */ row) => row.uid)));
+  const counted = new Set(uids);
+  for (const hit of hits.filter((one) => counted.has(one.uid))) hit.words = `${having.filter((one) => one.has(hit.uid)).length} of ${words.length} words`;
 }
 
 /** Hits of one search, drawn. */
@@ -133,7 +155,7 @@ export class HitList {
         h("span", { class: "score" }, hit.score.toFixed(3)),
         h("a", { href: address(episodePath(hit.uid), isSpan ? { span: `${span[0]}:${span[1]}` } : {}) }, hit.name || hit.episode_id || hit.uid),
         mark(true), mark(false)),
-      h("p", { class: "soft" }, [isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id].filter(Boolean).join(" · ")),
+      h("p", { class: "soft" }, [isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id, hit.words].filter(Boolean).join(" · ")),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
       compared.length > 0 && h("p", { class: "soft lanes" }, "compared by: ", compared.join(" · ")),
       lanes.length > 0 && h("p", { class: "soft lanes" }, lanes.join(" · ")),
