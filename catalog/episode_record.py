@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import posixpath
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from catalog.database.bulk_rows import encode_lanes
 from catalog.database.column_types import unpack_numbers
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
     from catalog.records import Asset, LaneRecord
     from catalog.values import JSON
 
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
+
 
 @dataclass(frozen=True)
 class EpisodeRecord:
     """One episode, as ingest registers it.
 
-    path is the absolute, normalised POSIX path of the location; key is "" if that is one episode; length is in
-    timesteps, size in bytes, mtime_ns in nanoseconds. assets are the files of an episode of several, all in or below
+    path is the absolute, normalised POSIX path of the location, or its URI; key is "" if that is one episode; length is
+    in timesteps, size in bytes, mtime_ns in nanoseconds. assets are the files of an episode of several, all in or below
     the folder of path; size is then their sum, mtime_ns the latest. moved_from is the id of the catalogued episode
     whose file has moved here; displaces that of the episode catalogued here, if this is a different one. format and
     lane_map specify how to read the location. A NaN reward is a missing one. Raises IngestError for a value that the
@@ -92,10 +95,13 @@ def check_record(record: EpisodeRecord) -> None:
 
 
 def check_path(path: object) -> None:
-    """Refuse a path that is not absolute or that some database cannot store."""
-    normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
-    if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
-        raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")
+    """Refuse what is no absolute path and no URI of an object, and what some database cannot store."""
+    text = path if isinstance(path, str) else ""
+    begin = _SCHEME.match(text)
+    below = text[begin.end() - 1 :] if begin else text
+    is_absolute = below.startswith("/") and not below.startswith("//")
+    if not (is_absolute and posixpath.normpath(below) == below and storable(text)):
+        raise IngestError(f"path must be an absolute, normalised POSIX path or a URI in UTF-8, found {path!r}")
 
 
 def checked_reward(value: object, *, path: str) -> float | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from catalog.filters.parse import parse_where
 from catalog.filters.where import EVERYTHING, Compare
 from catalog.values import storable
+from wshard.core.chunks.files import locate
 from wshard.core.episode.protocol import EpisodeAddress
-from wshard.core.files.schemes import local_path
+from wshard.core.files.schemes import place_of
 from wshard.errors import EntryNotFoundError, FilterError, QueryError, UnknownSchemeError
 
 if TYPE_CHECKING:
@@ -40,9 +39,7 @@ def find_episode(catalog: Catalog, name: str) -> EpisodeRow:
         raise EntryNotFoundError(
             f"{address.uri}: this archive has {len(in_file)} of its episodes, but no {address.key!r}"
         )
-    place = local_path(address.uri)
-    # Path.exists raises for names too long for a file, which an id may be
-    if os.path.exists(name) or (address.key and os.path.exists(place)):  # noqa: PTH110
+    if place_of(name).exists() or (address.key and place_of(address.uri).exists()):
         raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
     hint = "`wshard ls` lists them; run `wshard ingest FOLDER` after moving files"
     if close := _find_close(catalog, name):
@@ -67,7 +64,7 @@ def _find_close(catalog: Catalog, name: str) -> str:
 def _find_in_file(catalog: Catalog, address: EpisodeAddress) -> list[Known]:
     """Return the catalogued episodes of the address's location."""
     try:
-        place = Path(os.path.realpath(local_path(address.uri))).as_posix()
+        place = locate(address.uri)
     except UnknownSchemeError:
         return []
     return [entry for entries in catalog.episodes.known([place]).values() for entry in entries]

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bridge.episodes.found import DiscoveredEpisodes
@@ -15,8 +14,7 @@ from bridge.episodes.locations import Listings
 from bridge.episodes.read import Failure, attempt
 from wshard.core.chunks.files import SUFFIX, locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
-from wshard.core.files.regular import open_file
-from wshard.core.files.schemes import local_path
+from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown
 from wshard.errors import (
     AmbiguousFormatError,
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bridge.episodes.locations import UnchangedSince
+    from wshard.core.files.place import Place as FilePlace
     from wshard.formats.base import Matchers
 
     Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
@@ -107,13 +106,14 @@ def discover(
     path, and if no place has episodes; EntryNotFoundError for a key of a file without keys; UnknownSchemeError.
     """
     search = _Search()
-    folders, locations, without = list[str](), list[str](), list[Path]()
+    folders, locations = list[str](), list[str]()
+    without: list[FilePlace] = []
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
-        path = Path(local_path(address.uri))
-        if not address.uri:  # Path would take it for the current folder
+        if not address.uri:
             raise SourceNotFoundError("expected a file or folder, found an empty text")
-        search.read_as, located = address.read_as, locate(path)
+        path = place_of(address.uri)
+        search.read_as, located = address.read_as, locate(path.uri)
         if address.key and path.exists():
             search.add_key(located, address.key)
         elif path.is_dir():
@@ -130,12 +130,12 @@ def discover(
     listings = Listings(unchanged_since)
     episodes = search.list_episodes(remembered, listings)
     search.unreadable += listings.unreadable
-    without = [path for path in without if not _has_some(locate(path), search.locations)]
+    without = [path for path in without if not _has_some(locate(path.uri), search.locations)]
     empty = [_empty(path) for path in without]
     if empty and len(empty) == len(places):
         raise empty[0]
     search.unreadable += [
-        Failure.of(error, EpisodeAddress(locate(path))) for error, path in zip(empty, without, strict=True)
+        Failure.of(error, EpisodeAddress(locate(path.uri))) for error, path in zip(empty, without, strict=True)
     ]
     skipped = dict(search.skipped.most_common())
     found = episodes, tuple(folders), tuple(locations), tuple(search.unreadable), tuple(listings.incomplete)
@@ -148,13 +148,13 @@ def expect_episodes(places: Sequence[Place]) -> None:
     empty: list[SourceNotFoundError] = []
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
-        path = Path(local_path(address.uri))
+        path = place_of(address.uri)
         if not path.is_dir() or address.key or parse_read_as(address.read_as)[0]:
             if not path.exists():
                 raise SourceNotFoundError(f"no such file or folder: {path}")
             continue
         unreadable: dict[str, OSError] = {}
-        found = entries_below(path, matchers, unreadable)
+        found = entries_below(path.uri, matchers, unreadable)
         if (
             not any(name is not None or isinstance(_guess(file, is_given=False), str) for file, name in found)
             and not unreadable
@@ -176,7 +176,7 @@ def _guess(path: str, *, is_given: bool) -> str | Failure | None:
     return attempt(partial(guess_arrays, path), EpisodeAddress(path)) if has_arrays(path) else None
 
 
-def _empty(path: Path) -> SourceNotFoundError:
+def _empty(path: FilePlace) -> SourceNotFoundError:
     expected = f"expected files that end in {SUFFIX}, or data of another format; {OWN_DATA}"
     return SourceNotFoundError(f"no episodes in {path}: {describe_arrays(path) or expected}")
 
@@ -211,19 +211,19 @@ class _Search:
 
     def add_key(self, path: str, key: str) -> None:
         """Add one episode of a location; raises EntryNotFoundError for a file of this project, which has no keys."""
-        if os.path.isdir(path):  # noqa: PTH112  (Path.is_dir can raise)
+        if place_of(path).is_dir():
             known_format(None, parse_read_as(self.read_as)[0] or detect_format(path), path)  # else names what is inside
         if not self.add_file(path):
             raise EntryNotFoundError(f"{path}: no episode {key!r}: files of this project are one episode without a key")
         self.keys.setdefault(path, set()).add(key)
 
-    def add_below(self, folder: Path) -> bool:
+    def add_below(self, folder: FilePlace) -> bool:
         """Add everything below a folder; return True if there was anything, readable or not."""
         format_name, _ = parse_read_as(self.read_as)
         failures_before = len(self.unreadable) + len(self.ambiguous)
         matchers = select_matchers(self.matchers, format_name)
         has_episodes, other_count, unreadable = False, 0, dict[str, OSError]()
-        for path, name in entries_below(folder, matchers, unreadable, self.ambiguous):
+        for path, name in entries_below(folder.uri, matchers, unreadable, self.ambiguous):
             if name is None or (format_name and name != format_name):
                 other_count += 1
                 if name is None and not format_name and may_have_layout(path):
@@ -238,7 +238,7 @@ class _Search:
                 self._add(locate(path) if name != OWN_FORMAT or link else path, name)
         self.unreadable += [Failure(path, error.strerror or str(error)) for path, error in unreadable.items()]
         if format_name and not has_episodes and other_count:  # named as an episode, so opening it reports the error
-            self._add(locate(folder), format_name)
+            self._add(locate(folder.uri), format_name)
             has_episodes = True
         return has_episodes or len(self.unreadable) + len(self.ambiguous) > failures_before
 
@@ -247,7 +247,7 @@ class _Search:
 
     def _leave_out(self, path: str, reason: str) -> None:
         """Skip a file that nothing reads; one that Git LFS has not fetched yet has failed."""
-        opened = attempt(lambda: open_file(path).close(), EpisodeAddress(path))
+        opened = attempt(lambda: place_of(path).open().close(), EpisodeAddress(path))
         if isinstance(opened, Failure) and isinstance(opened.cause, FormatError):
             self.unreadable.append(opened)
         elif path.lower().endswith((*SUFFIXES["json"], *SUFFIXES["video"])):  # most belong to others

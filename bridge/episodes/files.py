@@ -15,12 +15,15 @@ from wshard.core.chunks.files import files_of, locate
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.core.container.layout import HEADER_SIZE, unpack_header
 from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.files.local import LocalPlace
 from wshard.core.files.regular import open_file
+from wshard.core.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from wshard.core.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.core.files.place import Place
 
 State: TypeAlias = tuple[int, int]
 """Size and modification time of a file; of an episode or location of several files, the sums."""
@@ -34,12 +37,16 @@ def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
     first: that of the manifest before it was opened. Call this before anything else is read, so that later changes
     are detected by their times.
     """
-    parts = [(part.role, posixpath.normpath(str(part.place))) for part in file.parts()]
+    parts = [(part.role, _normal(part.place)) for part in file.parts()]
     states = [first, *(fingerprint_of(EpisodeAddress(path)) for _, path in parts[1:])] if parts else []
     return tuple(
         Asset(role, path, digest, state.size, state.mtime_ns)
         for (role, path), digest, state in zip(parts, file.part_digests(), states, strict=True)
     )
+
+
+def _normal(place: Place) -> str:
+    return posixpath.normpath(place.uri) if isinstance(place, LocalPlace) else place.uri
 
 
 def find_whole_files(manifest: str) -> list[str]:
@@ -99,8 +106,11 @@ def is_complete(path: str) -> bool:
 
 
 def find_empty_folder(paths: Iterable[str]) -> str:
-    """Return an empty folder that is one of these missing paths, or the nearest one above it; "" for none."""
-    for path in sorted(set(paths)):
+    """Return an empty folder that is one of these missing paths, or the nearest one above it; "" for none.
+
+    In an object store there is none: folders are parts of keys.
+    """
+    for path in sorted({path for path in paths if isinstance(place_of(path), LocalPlace)}):
         folder = path
         while not os.path.isdir(folder):  # noqa: PTH112  (as locate() names files)
             folder = posixpath.dirname(folder)
@@ -108,3 +118,16 @@ def find_empty_folder(paths: Iterable[str]) -> str:
             if next(Path(folder).iterdir(), None) is None:
                 return folder
     return ""
+
+
+def lists_nothing(folder: str) -> bool:
+    """Return True for a folder of an object store in which no object is found: that is no proof that all are deleted.
+
+    Raises PermissionError and ObjectStoreError.
+    """
+    place = place_of(folder)
+    if isinstance(place, LocalPlace) or place.is_file():
+        return False
+    with suppress(FileNotFoundError):
+        return next(place.walk(), None) is None
+    return True

@@ -12,7 +12,8 @@ import xxhash
 from bridge.episodes.read import Failure, attempt
 from wshard import __version__
 from wshard.core.episode.protocol import EpisodeAddress, parse_read_as
-from wshard.core.files.schemes import local_path
+from wshard.core.files.local import LocalPlace
+from wshard.core.files.schemes import place_of
 from wshard.errors import WShardError
 from wshard.formats.base import source_class
 from wshard.formats.open import list_episodes
@@ -80,11 +81,14 @@ class Listings:
 def location_state(uri: str, how: str) -> str | None:
     """Return a hash of the paths, sizes and modification times of all files of a folder, and of how it is read.
 
-    None for what has to be listed each time: a file, or a folder of which parts may lie elsewhere (a link, a format of
-    another package or whose folders have others in them).
+    None for what has to be listed each time: what is not on a disk, a file, or a folder of which parts may lie
+    elsewhere (a link, a format of another package or whose folders have others in them).
     """
     name, _ = parse_read_as(how)
-    path = local_path(uri)
+    place = place_of(uri)
+    if not isinstance(place, LocalPlace):
+        return None  # to list it takes as many requests
+    path = place.uri
     try:
         entry = FORMATS.get(name)
         if entry is None or not entry.source or not source_class(name).whole or not os.path.isdir(path):  # noqa: PTH112

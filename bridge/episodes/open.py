@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from bridge.support.batches import BATCH
 from wshard.core.episode.protocol import Fingerprint
-from wshard.core.files.schemes import local_path
+from wshard.core.files.local import LocalPlace
+from wshard.core.files.schemes import place_of
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
 from wshard.formats.detect import detect_format
 from wshard.formats.open import open_episode, open_location
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import Asset, Known
     from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
+    from wshard.core.files.place import Place
     from wshard.formats.source_base import SourceBase
 
 
@@ -34,6 +36,7 @@ class OpenLocations:
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str], SourceBase] = {}
         self._existing: dict[str, bool] = {}
+        self._far_names: dict[str, set[str]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -53,8 +56,11 @@ class OpenLocations:
         """
         if address.key:
             return self._source(address).fingerprint(address.key)
+        place = place_of(address.uri)
+        if not isinstance(place, LocalPlace):
+            return self._far_fingerprint(address, place)
         try:
-            status = os.stat(local_path(address.uri))  # noqa: PTH116  (a million times)
+            status = os.stat(place)  # noqa: PTH116  (a million times)
         except FileNotFoundError:
             raise SourceNotFoundError(f"{address.uri}: no such file") from None
         if stat.S_ISDIR(status.st_mode) and (address.read_as or detect_format(address.uri)):
@@ -64,8 +70,18 @@ class OpenLocations:
         return Fingerprint(status.st_size, status.st_mtime_ns)
 
     def exists(self, address: EpisodeAddress) -> bool:
-        """Return whether the episode exists: its file, or its key in a location if that can be read."""
-        path = local_path(address.uri)
+        """Return whether the episode exists: its file, or its key in a location if that can be read.
+
+        In an object store, what lies in a folder without any object counts as existing, since an empty answer is no
+        proof. Raises ObjectStoreError and PermissionError if a store does not answer.
+        """
+        place = place_of(address.uri)
+        path = place.uri
+        if not isinstance(place, LocalPlace):
+            names = self._names_beside(place)
+            if not names or not address.key:
+                return not names or place.name in names
+            self._existing.setdefault(address.uri, place.name in names)
         if not address.key and not _is_other_folder(path, address.read_as):
             return os.path.exists(path)  # noqa: PTH110  (Path.exists can raise)
         if address.uri not in self._existing:
@@ -79,6 +95,27 @@ class OpenLocations:
         except Exception:  # noqa: BLE001  (opening it reports the error)
             return True
         return True
+
+    def _names_beside(self, place: Place) -> set[str]:
+        """Return the names in the folder of a place in an object store, listed once; none if it cannot be found."""
+        folder = place.parent
+        if folder.uri not in self._far_names:
+            try:
+                self._far_names[folder.uri] = {entry.name for entry in folder.entries()}
+            except FileNotFoundError:
+                self._far_names[folder.uri] = set()
+        return self._far_names[folder.uri]
+
+    def _far_fingerprint(self, address: EpisodeAddress, place: Place) -> Fingerprint:
+        if place.is_dir():
+            if address.read_as or detect_format(place):
+                return self._source(address).fingerprint("")
+            raise IngestError(f"{address.uri}: expected an object, found a folder of them")
+        try:
+            status = place.status()
+        except FileNotFoundError as error:
+            raise SourceNotFoundError(f"{address.uri}: {error.strerror}") from None
+        return Fingerprint(status.size, status.mtime_ns)
 
     def are_unchanged(self, files: Iterable[Asset]) -> bool:
         """Return whether all files of an episode have size and time as in the catalog."""

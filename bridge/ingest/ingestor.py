@@ -15,7 +15,6 @@ import os
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from bridge.archive import archive_of
@@ -271,7 +270,7 @@ class TrajectoryIngestor:
         """Register the folders as roots; a missing one must have catalogued episodes."""
         catalog = self._archive.catalog
         for folder in folders:
-            if Path(folder).is_dir():
+            if place_of(folder).is_dir():
                 catalog.episodes.add_root(folder)
             elif next(catalog.episodes.places(folder), None) is None:
                 raise SourceNotFoundError(f"no such file or folder, and no catalogued episodes below it: {folder}")

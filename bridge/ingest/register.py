@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from bridge.episodes.files import find_empty_folder, find_whole_files
+from bridge.episodes.files import find_empty_folder, find_whole_files, lists_nothing
 from bridge.episodes.found import ChosenEpisodes, FoundEpisode
 from bridge.episodes.locations import list_location
 from bridge.episodes.open import OpenLocations, known_episodes
@@ -129,6 +129,10 @@ def count_missing(run: Run, places: Sequence[str], *, prune: bool | Literal["cau
     missing = {one.id for one in run.report.replaced if prune}
     catalog, ignored = run.archive.catalog, {*run.present, *missing}
     for folder in places:
+        if lists_nothing(folder):
+            text = "the store lists no object here: nothing counts as deleted; check its name and your rights"
+            run.report.add_failures([Failure(folder, text)])
+            continue
         absent: dict[int, str] = {}
         with OpenLocations() as locations:
             for id_, address in catalog.episodes.places(folder, ignoring=ignored):

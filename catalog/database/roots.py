@@ -97,8 +97,8 @@ def add_roots(connection: Connection, paths: Iterable[str], *, roots: Roots) -> 
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Yield the folders that contain an absolute path, the deepest first."""
-    while path != "/":
+    """Yield the folders that contain an absolute path or a URI, the deepest first."""
+    while path != "/" and not path.endswith(":"):
         path = path.rpartition("/")[0] or "/"
         yield path
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +34,11 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
+def _end_with_parent() -> None:
+    """Have the system end a child with its parent, also if that is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 @contextmanager
 def serving_s3():
     """Run SeaweedFS with one bucket; yield the URL of its S3 endpoint."""
@@ -41,11 +48,17 @@ def serving_s3():
     ports = dict(zip(names, _free_ports(len(names)), strict=True))
     weed = Path(sys.executable).parent / "weed"
     place = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=100", "-s3"]
+    place += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
     command = [str(weed), "server", *place, *(f"-{name}={port}" for name, port in ports.items())]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=_end_with_parent,  # noqa: PLW1509  (it only calls the system)
+    )
     url = f"http://127.0.0.1:{ports['s3.port']}"
     try:
-        _make_bucket(f"{url}/{BUCKET}", time.monotonic() + 60)
+        _make_bucket(f"{url}/{BUCKET}", process)
         yield url
     finally:
         process.kill()  # on request, it would wait for half a minute
@@ -53,12 +66,13 @@ def serving_s3():
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_bucket(url: str, until: float) -> None:
+def _make_bucket(url: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 60
     while True:
         try:
             urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=5).close()  # noqa: S310
         except (URLError, OSError):
-            if time.monotonic() > until:
+            if time.monotonic() > until or process.poll() is not None:
                 raise
             time.sleep(0.1)
         else:

@@ -11,10 +11,12 @@ from wshard.core.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.listed import place_inside
 from wshard.core.files.local import LocalPlace
-from wshard.core.files.schemes import local_path
+from wshard.core.files.schemes import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from wshard.core.files.place import Place
 
 SUFFIX: Final = ".wshard"
 
@@ -25,11 +27,12 @@ def is_episode(name: str) -> bool:
 
 
 def locate(path: str | os.PathLike[str]) -> str:
-    """Return the canonical path of a path or URI, under which episodes are catalogued: absolute, POSIX, links resolved.
+    """Return the canonical path or URI under which episodes are catalogued: of a local path absolute, links resolved.
 
     Raises UnknownSchemeError.
     """
-    return Path(os.path.realpath(local_path(path))).as_posix()
+    place = place_of(path)
+    return Path(os.path.realpath(place)).as_posix() if isinstance(place, LocalPlace) else place.uri
 
 
 def without_chunks(files: Sequence[str]) -> list[str]:
@@ -48,7 +51,7 @@ def files_of(path: str) -> list[str]:
     try:
         rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
         for row in rows:
-            place_inside(LocalPlace(folder), row.uri, path)
+            place_inside(place_of(folder), row.uri, path)
     except Exception:  # noqa: BLE001  (reading it as an episode reports the error)
         rows = []
     return [path, *(f"{folder}/{row.uri}" for row in rows)]
@@ -64,6 +67,10 @@ def walk(folder: str | os.PathLike[str], unreadable: dict[str, OSError]) -> Iter
     def note(error: OSError) -> None:
         unreadable[str(error.filename)] = error
 
+    far = place_of(folder)
+    if not isinstance(far, LocalPlace):
+        yield from _walk_far(far, unreadable)
+        return
     seen: set[str] = set()
     for place, names, files in os.walk(folder, onerror=note, followlinks=True):
         real = locate(place)
@@ -73,3 +80,16 @@ def walk(folder: str | os.PathLike[str], unreadable: dict[str, OSError]) -> Iter
         seen.add(real)
         names[:] = sort_naturally(name for name in names if not name.startswith("."))
         yield real, names, sort_naturally(files)
+
+
+def _walk_far(folder: Place, unreadable: dict[str, OSError]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield what walk does for a folder that is not on a disk: no links, and what is there is listed once a folder."""
+    try:
+        entries = [entry for entry in folder.entries() if not entry.name.startswith(".")]
+    except OSError as error:
+        unreadable[folder.uri] = error
+        return
+    names = sort_naturally(entry.name for entry in entries if entry.is_dir())
+    yield folder.uri, names, sort_naturally(entry.name for entry in entries if not entry.is_dir())
+    for name in names:
+        yield from _walk_far(folder / name, unreadable)
