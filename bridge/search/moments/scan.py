@@ -35,7 +35,7 @@ SPEEDS: Final = (1.0, 2.5, 1.6, 1 / 1.6, 1 / 2.5)
 
 _LONG: Final = 32  # timesteps of a query from which every second block is compared
 _SHORTEST: Final = 8  # timesteps of a query at another speed: fewer are found everywhere
-_RIVALS: Final = 2  # spans at the query's own speed for each at another, which must be as near as those
+_RIVALS: Final = 4  # spans at the query's own speed for each at another, which must be as near as those
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
 _IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
