@@ -74,6 +74,7 @@ def ingest(
     windows: options.PlansOption = None,
     text_encoder: options.TextEncoderOption = None,
     workers: options.WorkersOption = 1,
+    executor: options.ExecutorOption = "processes",
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove episodes below the given folders whose files are gone.")
     ] = False,
@@ -101,7 +102,12 @@ def ingest(
         target, names = options.index_target(index, named), options.parse_lanes(lanes)
         with TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor:
             forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
-            how_to: dict[str, Any] = {"windows": plans, "text_encoder": encoder, "workers_count": workers}
+            how_to: dict[str, Any] = {
+                "windows": plans,
+                "text_encoder": encoder,
+                "workers_count": workers,
+                "executor": executor,
+            }
             report = ingestor.ingest(places, prune=forget, progress=progress, **how_to)
     if as_json:
         from bridge.present.reports import present_ingest

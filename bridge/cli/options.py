@@ -49,6 +49,12 @@ SearchedLanesOption = Annotated[
 WorkersOption = Annotated[
     int, typer.Option("--workers", min=1, help="Processes for reading and embedding, including this one.")
 ]
+ExecutorOption = Annotated[
+    str,
+    typer.Option(
+        "--executor", metavar="WHERE", help="Who reads and embeds: processes of this machine, or dask://HOST:PORT."
+    ),
+]
 ReadersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes for reading files.")]
 TextEncoderOption = Annotated[
     str | None,

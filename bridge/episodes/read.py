@@ -73,6 +73,11 @@ class Failure:
         return Failure(address.uri, text, catalogued, cause, address.key)
 
 
+def lost_failure(address: EpisodeAddress) -> Failure:
+    """Return the failure of an episode that ended every worker process that opened it."""
+    return Failure(address.uri, "each worker that opened it ended: does it need more memory?", key=address.key)
+
+
 @dataclass(frozen=True)
 class Reading:
     """Result of reading an episode: its record for the catalog; its measures and what is odd in it, if requested."""

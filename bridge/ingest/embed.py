@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bridge.episodes.open import OpenLocations
-from bridge.episodes.read import Failure, attempt, read_bridged
+from bridge.episodes.read import Failure, attempt, lost_failure, read_bridged
 from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.window_batches import Cuts
@@ -87,6 +87,12 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbedding
                 selected = [outcomes[number] for number in numbers]
                 _embed_all([jobs[number] for number in numbers], ready[numbers[0]], selected)
     return outcomes
+
+
+def lost_outcomes(jobs: int, lacking: MissingEmbeddings) -> list[EmbeddingOutcome]:
+    """Return the result of each job for an episode that ended every worker process that it was given to."""
+    failed = [(lacking.row.id, replace(lost_failure(lacking.row.address), catalogued=True))]
+    return [EmbeddingOutcome([], failed if number in lacking.numbers else [], set()) for number in range(jobs)]
 
 
 def _group_jobs(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list[list[int]]:

@@ -15,7 +15,7 @@ from bridge.episodes.read import Failure
 from bridge.episodes.sample import read_sample
 from bridge.index.base import Point
 from bridge.index.stored_rows import decode_vectors
-from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes
+from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes, lost_outcomes
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.identity import describe_lanes, describe_picks, describe_scales, identity, maker_of
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
@@ -174,9 +174,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(incomplete, spaces, strict=True)]
     replaced: set[int] = set()
-    for outcome in run.pool.each(
-        partial(embed_episodes, jobs), _pending(run, incomplete, {*chain(*pending_by_target)})
-    ):
+    pending = _pending(run, incomplete, {*chain(*pending_by_target)})
+    for outcome in run.pool.each(partial(embed_episodes, jobs), pending, partial(lost_outcomes, len(jobs))):
         embedded: set[int] = set()
         for target, space, result in zip(incomplete, spaces, outcome, strict=True):
             if target.row.id in replaced:

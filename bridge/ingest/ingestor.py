@@ -33,7 +33,7 @@ from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice
 from bridge.support.progress import Progress, Silent
-from bridge.support.workers import workers
+from bridge.support.workers import PROCESSES, workers
 from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder, embedder_for
 from embedders.space import Space
@@ -161,10 +161,8 @@ class TrajectoryIngestor:
         for failure in report.failed:
             if failure.path == real_address.uri and real_address.key in ("", failure.key):
                 raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
-        episodes = self._archive.catalog.episodes
-        catalogued = [
-            one for one in episodes.known([real_address.uri])[real_address.uri] if real_address.key in ("", one.key)
-        ]
+        episodes, place = self._archive.catalog.episodes, real_address.uri
+        catalogued = [one for one in episodes.known([place])[place] if real_address.key in ("", one.key)]
         if len(catalogued) != 1:
             raise IngestError(
                 f"{real_address}: expected one episode, found {len(catalogued)}: ingest() takes locations of many"
@@ -178,6 +176,7 @@ class TrajectoryIngestor:
         windows: Windows | None = None,
         text_encoder: AnyTextEncoder | None = None,
         workers_count: int = 1,
+        executor: str = PROCESSES,
         prune: bool | Literal["cautiously"] = False,
         progress: Progress | None = None,
         layout: str | os.PathLike[str] | None = None,
@@ -191,18 +190,18 @@ class TrajectoryIngestor:
         "episodes" in that of the archive. layout: how to read the files, a name or the path of a description. columns:
         those of tables, episode=, time=, rate=, actions=, ..., as in TableOptions.
 
-        Locations of other formats (see `wshard formats`) are catalogued in place. An EpisodeAddress names one episode
-        of a location, or specifies how to read it: EpisodeAddress(path, read_as=read_as("robomimic", lane_map)). This
-        is stored and applies to later ingests of the location.
+        Locations of other formats are catalogued in place. An EpisodeAddress names one episode of a location, or how to
+        read it, also later: EpisodeAddress(path, read_as=read_as("robomimic", lane_map)).
 
         windows: WindowPlan() for one vector per episode, another plan, or the notation of the command line ("whole",
         "32:16", "multi", "both"); several plans are embedded in one pass. None: "both" (whole episodes and windows of
         several sizes) for a new archive, otherwise what the archive already has for this embedder.
 
         text_encoder: a text encoder or its folder; task descriptions are embedded too (docs/search.md). workers_count:
-        number of processes for reading and embedding, including this one. prune: remove catalogued episodes below the
-        given folders (which may themselves be missing) whose files are gone; "cautiously": unless these are more than
-        half, or a folder of theirs is there and empty (a disk that is not mounted), which is reported.
+        number of processes for reading and embedding, including this one; or executor="dask://HOST:PORT", a cluster
+        that does so (docs/scale.md). prune: remove catalogued episodes below the given folders (which may be missing)
+        whose files are gone; "cautiously": unless these are more than half, or a folder of theirs is there and empty (a
+        disk that is not mounted), which is reported.
 
         Episodes that fail are reported and do not stop the others. Raises SourceNotFoundError, and EmbedderError for an
         invalid window plan, before anything is written; CatalogError, OSError, and EmbedderError if a text encoder
@@ -222,11 +221,12 @@ class TrajectoryIngestor:
         report = IngestReport()
         report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
         report.skipped, report.unread = discovery.skipped, discovery.unread
-        with workers(workers_count) as pool:
+        places = *discovery.folders, *discovery.locations
+        with workers(workers_count, executor, places) as pool:
             run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
             self._begin(discovery.folders)
             register(run, discovery, self._lanes, self._limits)
-            count_missing(run, (*discovery.folders, *discovery.locations), prune=prune)
+            count_missing(run, places, prune=prune)
             fill(run, [self._chosen(plan) for plan in plans or self._default_plans()], run.present)
             if encoder is not None:
                 embed_tasks(run, encoder)

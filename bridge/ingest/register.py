@@ -15,7 +15,7 @@ from bridge.episodes.files import find_empty_folder, find_whole_files, lists_not
 from bridge.episodes.found import ChosenEpisodes, FoundEpisode
 from bridge.episodes.locations import list_location
 from bridge.episodes.open import OpenLocations, known_episodes
-from bridge.episodes.read import Failure, read_episodes
+from bridge.episodes.read import Failure, lost_failure, read_episodes
 from bridge.ingest.moves import find_displaced, match_moved
 from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
@@ -78,7 +78,7 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     chunk_paths: list[str] = []
     displaced_by: dict[int, EpisodeRecord] = {}
-    for readings, failed in run.pool.each(read, batches(episodes)):
+    for readings, failed in run.pool.each(read, batches(episodes), lambda found: ([], [lost_failure(found.address)])):
         records = match_moved(catalog, [found.record for found in readings])
         displaced_by |= {record.displaces: record for record in records if record.displaces is not None}
         registrations = catalog.episodes.register(records)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import threading
 from collections import deque
@@ -12,23 +11,44 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import chain, islice
 from multiprocessing import get_context, parent_process
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from bridge.support.blas_threads import blas_threads, one_blas_thread
+from bridge.support.dask_workers import SCHEME, dask_workers
 from bridge.support.garbage import begin_collecting_rarely, collect_rarely
+from bridge.support.sendable import check_sendable
 from wshard.core.arguments import whole_number
-from wshard.errors import EmbedderError, IngestError
+from wshard.core.messages import shown
+from wshard.errors import IngestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import FrameType
 
-Batch = TypeVar("Batch")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+PROCESSES: Final = "processes"
 
-class Workers:
-    """Runs a function over batches in order: here, and in the processes of a pool, if there is one."""
+
+class Workers(Protocol):
+    """Runs a function over batches, in order."""
+
+    def each(
+        self,
+        function: Callable[[Sequence[Item]], Result],
+        batches: Iterable[Sequence[Item]],
+        on_loss: Callable[[Item], Result] | None = None,
+    ) -> Iterator[Result]:
+        """Yield function(batch) for each batch, in order; only a few batches are in progress at a time.
+
+        on_loss: makes the result of an item that ends whatever process gets it, where others can go on without it.
+        Raises EmbedderError if function or batch cannot be pickled, IngestError if workers died.
+        """
+
+
+class _LocalWorkers:
+    """Runs here, and in the processes of a pool, if there is one."""
 
     def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
         self._pool = pool
@@ -36,30 +56,34 @@ class Workers:
         self._max_submitted = 2 * count  # batches submitted to the pool
         self._max_pending = 4 * count  # these, and results that wait for an earlier batch
 
-    def each(self, function: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
-        """Yield function(batch) for each batch, in order; only a few batches are in progress at a time.
-
-        Until the workers have started, which takes a second, and while they are busy, batches are processed here.
-        Raises EmbedderError if function or batch cannot be pickled, IngestError if a worker died.
-        """
+    def each(
+        self,
+        function: Callable[[Sequence[Item]], Result],
+        batches: Iterable[Sequence[Item]],
+        on_loss: Callable[[Item], Result] | None = None,  # noqa: ARG002  (an item that ends a process ends this one, too)
+    ) -> Iterator[Result]:
+        """See Workers; until others have started, which takes a second, and while they are busy, this process works."""
         remaining = iter(batches)
         first = list(islice(remaining, 2))
         if self._pool is not None and first:
-            _check_sendable(function, first[0])
+            check_sendable(function, first[0])
         if self._pool is None or len(first) < 2:
             yield from map(function, chain(first, remaining))
         else:
             yield from self._shared(self._pool, function, chain(first, remaining))
 
     def _shared(
-        self, pool: ProcessPoolExecutor, function: Callable[[Batch], Result], batches: Iterable[Batch]
+        self,
+        pool: ProcessPoolExecutor,
+        function: Callable[[Sequence[Item]], Result],
+        batches: Iterable[Sequence[Item]],
     ) -> Iterator[Result]:
         pending: deque[Future[Result]] = deque()
         try:
             with interrupts_held():
                 started = [pool.submit(_get_ready, function) for _ in range(self._count)]
             for batch in batches:
-                _check_sendable(function, batch)
+                check_sendable(function, batch)
                 if not any(one.done() for one in started):
                     yield function(batch)
                 elif sum(not one.done() for one in pending) < self._max_submitted:
@@ -86,32 +110,31 @@ def _get_ready(_function: object) -> None:
     """Do nothing; unpickling the function makes a worker process import what it needs."""
 
 
-def _check_sendable(function: object, batch: object) -> None:
-    try:
-        pickle.dumps((function, batch))
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise EmbedderError(
-            f"several workers: expected an embedder that can be sent to another process, found one that cannot: {error}"
-        ) from error
-
-
 @contextmanager
-def workers(count: int) -> Iterator[Workers]:
+def workers(count: int, executor: str = PROCESSES, places: Iterable[str] = ()) -> Iterator[Workers]:
     """Run work in `count` processes, including this one; the others end afterwards, as after Ctrl-C.
+
+    executor: PROCESSES, or the dask://HOST:PORT of a cluster, whose workers must see the places; see dask_workers.
 
     They start with the first work that is large enough. Each process, including this one, uses one BLAS thread: frames
     and windows are small, and more threads would only spin. It collects garbage rarely. Raises IngestError unless the
     count is a whole number >= 1.
     """
     count = whole_number(count, "workers_count", IngestError, least=1)
+    if not executor.startswith(SCHEME) and executor != PROCESSES:
+        raise IngestError(f"executor: expected {PROCESSES!r} or dask://HOST:PORT, found {shown(executor)}")
     with one_blas_thread(), collect_rarely():
+        if executor != PROCESSES:
+            with dask_workers(executor, places) as found:
+                yield found
+            return
         if count == 1:
-            yield Workers(None, 0)
+            yield _LocalWorkers(None, 0)
             return
         # spawn: a forked child would share database connections and BLAS threads with its parent
         pool = ProcessPoolExecutor(count - 1, mp_context=get_context("spawn"), initializer=begin)
         try:
-            yield Workers(pool, count - 1)
+            yield _LocalWorkers(pool, count - 1)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -103,9 +103,10 @@ def _copy_table(origin: Connection, connection: Connection, table: Table, roots:
 
 
 def _read(origin: Connection, table: Table) -> Iterator[list[list[Any]]]:
-    rows = origin.execute(select(table).order_by(*table.primary_key), execution_options={"yield_per": _BATCH})
-    for batch in rows.partitions():
-        yield [list(row) for row in batch]
+    statement = select(table).order_by(*table.primary_key)
+    with origin.execute(statement, execution_options={"yield_per": _BATCH}) as rows:
+        for batch in rows.partitions():
+            yield [list(row) for row in batch]
 
 
 def _continue_numbers(connection: Connection) -> None:

@@ -59,9 +59,8 @@ def walk_places(read: Read, prefix: str | None, ignoring: Container[int]) -> Ite
 
 def _are_all_in(read: Read, root_id: int, ids: Container[int]) -> bool:
     statement = select(episode.c.id).where(episode.c.root_id == root_id)
-    with read() as connection:
-        numbers = connection.execute(statement, execution_options={"yield_per": CHUNK}).scalars()
-        return all(number in ids for number in numbers)
+    with read() as connection, connection.execute(statement, execution_options={"yield_per": CHUNK}) as rows:
+        return all(number in ids for number in rows.scalars())
 
 
 def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:

@@ -192,6 +192,7 @@ REPORTS = {
     "repair {0}",
     "train-embedder",
     "annotations import",
+    "archive copy",
 }
 _FOUND = {"ranked_by", "compared", "not_compared"}
 LISTS = {
@@ -229,7 +230,7 @@ LISTS = {
 def test_every_verb_with_json_is_a_list_or_a_report():
     able = {" ".join(names) for names, verb in verbs() if any("--json" in option.opts for option in verb.params)}
     known = {
-        " ".join(line.split()[: 1 + line.startswith(("annotations", "collection", "index", "layout"))])
+        " ".join(line.split()[: 1 + line.startswith(("annotations", "archive", "collection", "index", "layout"))])
         for line in (*REPORTS, *LISTS)
     }
     assert able == known

@@ -1,0 +1,84 @@
+"""Ingest on a real Dask cluster: what one process makes, also when workers or the scheduler are lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, save, vectors_of
+from dask_cluster import running_scheduler, running_worker, say_who, square_all
+
+from bridge.support.workers import workers
+from wshard import TrajectoryIngestor
+from wshard.errors import IngestError
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Return the address of a cluster of two workers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with running_scheduler(folder) as (_, address), running_worker(folder, address, count=2):
+        yield f"dask://{address}"
+
+
+def test_a_cluster_makes_the_archive_that_one_process_makes(cluster, tmp_path):
+    folder = tmp_path / "episodes"
+    save(folder, *(episode(n % 5, n, 8, spread=3.0) for n in range(300)))
+    (folder / "broken.wshard").write_bytes(b"SHRD" + bytes(100))
+    made = []
+    for name, how in (("alone", {}), ("shared", {"executor": cluster})):
+        with TrajectoryIngestor(tmp_path / name) as ingestor:
+            report = ingestor.ingest(folder, windows="both", **how)
+        assert (report.new, report.embedded, len(report.failed)) == (300, 300, 1)
+        made.append(vectors_of(tmp_path / name))
+    assert made[0].keys() == made[1].keys()
+    assert all(np.array_equal(rows, made[1][key]) for key, rows in made[0].items())
+
+
+def test_the_tasks_of_a_killed_worker_are_done_again(cluster):
+    batches = [[number] for number in range(10)]
+    with workers(1, cluster) as pool:
+        results = pool.each(say_who, iter(batches))
+        seen = [next(results)]
+        os.kill(seen[0][1], signal.SIGKILL)
+        seen += results
+    assert [numbers for numbers, _ in seen] == batches
+    assert len({process for _, process in seen}) > 1
+
+
+def test_what_ends_every_worker_is_isolated_and_the_rest_goes_on(cluster):
+    batches = [range(start, start + 2) for start in range(10, 18, 2)]
+    with workers(1, cluster) as pool:
+        results = [*pool.each(square_all, batches, lambda number: [-number])]
+    assert [one for some in results for one in some] == [-13 if number == 13 else number**2 for number in range(10, 18)]
+
+
+def test_workers_of_another_version_or_without_the_files_are_refused(cluster, tmp_path, monkeypatch):
+    opened = os.open(tmp_path, os.O_RDONLY)
+    own = f"/proc/self/fd/{os.dup2(opened, 177)}"  # a folder that no other process has
+    with (
+        pytest.raises(IngestError, match=r"tcp://.*expected /proc/self/fd/177 to be there"),
+        workers(1, cluster, [own]),
+    ):
+        pass
+    os.close(177)
+    os.close(opened)
+    monkeypatch.setattr("bridge.support.dask_workers.__version__", "99")
+    with pytest.raises(IngestError, match=r"tcp://.*expected wshard 99 as here, found"), workers(1, cluster):
+        pass
+
+
+def test_wrong_addresses_clusters_without_workers_and_lost_schedulers_are_said(tmp_path):
+    with pytest.raises(IngestError, match=r"expected 'processes' or dask://HOST:PORT, found 'ray://x'"):
+        workers(1, "ray://x").__enter__()
+    with running_scheduler(tmp_path) as (scheduler, address):
+        with pytest.raises(IngestError, match="expected workers, found none"):
+            workers(1, f"dask://{address}").__enter__()
+        with running_worker(tmp_path, address), workers(1, f"dask://{address}") as pool:
+            results = pool.each(say_who, ([number] for number in range(100)))
+            next(results)
+            os.killpg(scheduler.pid, signal.SIGKILL)
+            with pytest.raises(IngestError, match="does not answer any more; committed work is safe"):
+                list(results)
