@@ -14,11 +14,11 @@ import xxhash
 from catalog.database.engine import A_FILE, file_kind
 from catalog.database.postgresql import is_server, shown_url
 from wshard.core.episode.protocol import ARCHIVE_DATABASE
+from wshard.core.files.disk_cache import cache_folder
 from wshard.core.messages import public_url, shown
 from wshard.errors import CatalogNotFoundError
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
-CACHE_VARIABLE: Final = "WSHARD_CACHE"
 DEFAULT_ARCHIVE: Final = ".wshard"
 DATABASE: Final = ARCHIVE_DATABASE
 INDEX: Final = "index"
@@ -100,16 +100,13 @@ def database_in(folder: Path) -> Path:
 def place_of(archive: str | os.PathLike[str] | None = None) -> ArchivePlace:
     """Return the location of the archive.
 
-    The copies of a server's vectors are in $WSHARD_CACHE, else wshard in $XDG_CACHE_HOME or ~/.cache, under a hash of
-    the URL without its password.
+    The copies of a server's vectors are in the cache folder, under a hash of the URL without its password.
     """
     archive_name = archive_named(archive)
     if isinstance(archive_name, Path):
         return ArchivePlace(archive_name / DATABASE, archive_name / INDEX, str(archive_name))
     url = shown_url(archive_name)
-    cache = os.environ.get(CACHE_VARIABLE)
-    base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wshard"
-    return ArchivePlace(archive_name, base / xxhash.xxh3_64_hexdigest(url.encode()) / INDEX, url)
+    return ArchivePlace(archive_name, cache_folder() / xxhash.xxh3_64_hexdigest(url.encode()) / INDEX, url)
 
 
 def base_folder(database: Path) -> Path:

@@ -32,6 +32,7 @@ VERBS: Final = {
         "wshard.cli.convert": "export",
         "bridge.cli.shardify": "shardify",
         "wshard.cli.shardpack": "pack unpack",
+        "wshard.cli.cache": "cache",
         "wshard.cli.doctor": "doctor",
     },
 }
@@ -87,6 +88,7 @@ EXAMPLES: Final = {
     "shardify": "shardify ~/lerobot/pusht --to shards --stride 1",
     "pack": "pack samples --to 'train-{000000..}.shardpack' --max-records 1000",
     "unpack": "unpack train-000000.shardpack --to samples",
+    "cache": "cache --clear",
     "doctor": "doctor",
     "collection ls": "collection ls",
     "collection save": "collection save good --where 'review:accepted'",

@@ -187,6 +187,7 @@ REPORTS = {
     "unpack data",
     "ingest data",
     "watch",
+    "cache",
     "doctor",
     "inspect {0}",
     "repair {0}",
@@ -246,7 +247,7 @@ def test_what_a_verb_lists_is_items_with_their_number(home, line, beside):
     assert found["items"] or line.startswith("collection diff")
 
 
-@pytest.mark.parametrize("line", ["ingest data", "inspect {0}", "repair {0}"])
+@pytest.mark.parametrize("line", ["ingest data", "inspect {0}", "repair {0}", "cache"])
 def test_a_report_of_one_thing_is_an_object_too(home, line):
     assert isinstance(json.loads(command(*line.format(FILE).split(), "--json", folder=home).stdout), dict)
 

@@ -41,7 +41,10 @@ _NO_RIGHT: Final = "access denied: check the credentials in the environment, and
 
 
 class ObjectStatus(NamedTuple):
-    """Size of an object, what tells its versions apart, and the time of its modification in seconds."""
+    """Size of an object, what tells its versions apart, and the time of its modification in seconds.
+
+    A version that begins with a quotation mark is a strong etag: the same bytes.
+    """
 
     size: int
     version: str
@@ -218,8 +221,9 @@ class FsspecClient:
         time_of = info.get("mtime") or info.get("last_modified") or info.get("created") or 0
         modified = int(time_of.timestamp() if isinstance(time_of, datetime) else time_of)
         names = ("ETag", "etag", "blob_id", "oid", "checksum", "md5Hash")
-        version = next((str(info[name]) for name in names if info.get(name)), str(time_of))
-        return ObjectStatus(info["size"], version, modified)
+        etag = next((str(info[name]) for name in names if info.get(name)), "")
+        quoted = etag if not etag or etag.startswith(('"', "W/")) else f'"{etag}"'
+        return ObjectStatus(info["size"], quoted or str(time_of), modified)
 
 
 @contextmanager
