@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -158,16 +157,12 @@ def printable(text: str) -> str:
 
 def byte_count(text: str) -> int:
     """Read a size such as 4096, 500MB (powers of 1000) or 1.5GiB (of 1024); raises typer.BadParameter."""
-    from fractions import Fraction
+    from wshard.core.arguments import parse_size
 
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", str(text).strip(), re.IGNORECASE)
-    if match is None or (match[3] and not match[2]):
-        raise typer.BadParameter(f"expected a size such as 4096, 500MB or 1.5GiB, found {text!r}")
-    unit = (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " ")
-    size = Fraction(match[1]) * unit
-    if size < 1 or size.denominator != 1:
-        raise typer.BadParameter(f"expected a whole number of bytes, at least 1, found {text!r}")
-    return int(size)
+    size = parse_size(str(text))
+    if not size:
+        raise typer.BadParameter(f"expected a size such as 4096, 500MB or 1.5GiB, at least a byte, found {text!r}")
+    return size
 
 
 def parse_span(text: str | None) -> tuple[int, int | None]:

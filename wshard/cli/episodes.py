@@ -39,15 +39,23 @@ def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
         name = str(detect_format(path))
         below = [] if name else [one for one in locations_below(EpisodeAddress(str(path))) if one.read_as]
         return list_jobs(below or [path]) if below or name not in ("", "wshard", "shardpack") else None
-    return list_jobs([path]) if named_place(path).exists() else None
+    return list_jobs([path]) if path_of_argument(path).exists() else None
 
 
-def is_parent(path: Path, jobs: Sequence[ConversionJob] | None) -> bool:
+def list_objects(uri: str, how: str = "") -> list[ConversionJob] | None:
+    """Return the episodes that a URI names, as list_foreign for a path; None for a file of this project."""
+    from wshard.formats.detect import detect_format
+    from wshard.training.conversion.jobs import list_jobs
+
+    return None if not how and "#" not in uri and detect_format(uri) == "wshard" else list_jobs([uri], how)
+
+
+def is_parent(path: Path | str, jobs: Sequence[ConversionJob] | None) -> bool:
     """Return whether episodes that list_foreign listed are not in the argument itself, but below it."""
-    return jobs is None or any(Path(job.span.address.uri) != named_place(path) for job in jobs)
+    return jobs is None or any(Path(job.span.address.uri) != path_of_argument(path) for job in jobs)
 
 
-def named_place(path: Path) -> Path:
+def path_of_argument(path: Path | str) -> Path:
     """Return the location in an argument, without a key and a span."""
     from wshard.core.episode.protocol import EpisodeSpan
 
@@ -56,8 +64,10 @@ def named_place(path: Path) -> Path:
 
 def check_own_file(path: Path, verb: str) -> None:
     """Raise FormatError for the address of an episode, which commands such as `repair` do not accept."""
-    if not path.exists() and named_place(path) != path and named_place(path).exists():
-        raise FormatError(f"{path}: {verb}: expected a file, found the address of an episode in {named_place(path)}")
+    if not path.exists() and path_of_argument(path) != path and path_of_argument(path).exists():
+        raise FormatError(
+            f"{path}: {verb}: expected a file, found the address of an episode in {path_of_argument(path)}"
+        )
 
 
 def resolve_steps(span: EpisodeSpan, length: int) -> tuple[int, int]:
@@ -71,7 +81,7 @@ def resolve_steps(span: EpisodeSpan, length: int) -> tuple[int, int]:
 # ---- inspect -------------------------------------------------------------------------------------------------------
 
 
-def inspect_episodes(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+def inspect_episodes(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
     """Print one episode with its lanes, or a list of the episodes of a location."""
     from wshard.cli.inspect_text import print_report
 
@@ -122,7 +132,7 @@ def _format_of(address: EpisodeAddress) -> str:
     return parse_read_as(address.read_as)[0] or str(detect_format(address.uri)) or "wshard"
 
 
-def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+def _print_list(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
     items = _list_infos(jobs if as_json else jobs[:_MAX_LISTED])
     summary = {
         "path": str(path),
@@ -142,7 +152,7 @@ def _print_list(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> 
     typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'{as_here}")
 
 
-def _print_locations(path: Path, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+def _print_locations(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
     """Print the locations below a folder with their formats and numbers of episodes."""
     counts = Counter((job.span.address.uri, parse_read_as(job.span.address.read_as)[0] or "wshard") for job in jobs)
     items = [{"path": uri, "format": name, "total": count} for (uri, name), count in counts.items()]

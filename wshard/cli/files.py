@@ -15,6 +15,7 @@ from wshard.cli.common import (
     EXIT_FAILED,
     JsonOption,
     LayoutOption,
+    named_place,
     option_read,
     parse_span,
     print_items,
@@ -27,6 +28,7 @@ from wshard.errors import FormatError
 
 if TYPE_CHECKING:
     from wshard.core.repair.report import RepairReport
+    from wshard.training.conversion.jobs import ConversionJob
 
 
 _REPORT_SECONDS = 2.0  # between lines of progress
@@ -43,7 +45,10 @@ app = typer.Typer(
 @app.command()
 @reported()
 def inspect(
-    path: Annotated[Path, typer.Argument(readable=False, help="File, location of any format, or PATH#KEY.")],
+    location: Annotated[
+        str,
+        typer.Argument(help="File, location of any format, PATH#KEY, or a URI.", parser=named_place, metavar="PATH"),
+    ],
     layout: LayoutOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,23 +57,28 @@ def inspect(
     Lists the episodes of a location that has several, and the locations below any other folder; PATH#KEY or
     PATH#KEY@START:STOP selects one.
     """
-    from wshard.cli.episodes import inspect_episodes, list_foreign
+    from wshard.cli.episodes import inspect_episodes, list_foreign, list_objects
     from wshard.cli.inspect_text import print_report
     from wshard.cli.shardpack import inspect_pack
+    from wshard.core.files.schemes import scheme_of
     from wshard.core.repair.inspect import inspect_file
     from wshard.training.conversion.jobs import list_jobs
     from wshard.training.shardpack.inspect import is_shardpack
     from wshard.training.shardpack.shards import ShardNames
 
-    if is_shardpack(path) or (not path.exists() and ShardNames.parse(path).first is not None):
+    path, is_uri = Path(location), bool(scheme_of(location))
+    if not is_uri and (is_shardpack(path) or (not path.exists() and ShardNames.parse(path).first is not None)):
         inspect_pack(path, as_json=as_json)
         return
     how = reading_options("", layout)
-    jobs = list_jobs([path], how) if how or path.is_dir() else list_foreign(path)
+    if is_uri:
+        jobs = list_objects(location, how)
+    else:
+        jobs = list_jobs([path], how) if how or path.is_dir() else list_foreign(path)
     if jobs is not None:
-        inspect_episodes(path, jobs, as_json=as_json)
+        inspect_episodes(location, jobs, as_json=as_json)
         return
-    report = inspect_file(path)
+    report = inspect_file(location)
     if as_json:
         print_json(report)
     else:
@@ -78,8 +88,11 @@ def inspect(
 @app.command()
 @reported()
 def verify(
-    paths: Annotated[
-        list[Path], typer.Argument(readable=False, help="Files, folders, locations of any format, PATH#KEY.")
+    locations: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files, folders, locations of any format, PATH#KEY, URIs.", parser=named_place, metavar="PATHS..."
+        ),
     ],
     strict: Annotated[
         bool,
@@ -94,22 +107,28 @@ def verify(
     every lane, the JSON section, and the chunks and files that a manifest lists. Episodes in other
     formats are read and decoded completely.
     """
-    from wshard.cli.episodes import check_episode, is_parent, list_foreign, named_place
+    from wshard.cli.episodes import check_episode, is_parent, list_foreign, list_objects, path_of_argument
     from wshard.cli.shardpack import check_range
     from wshard.cli.verified_files import SUFFIXES, check_own, find_files, print_result
+    from wshard.core.files.schemes import scheme_of
     from wshard.training.shardpack.shards import expand_shards
 
+    uris = [location for location in locations if scheme_of(location)]
+    paths = [Path(location) for location in locations if location not in uris]
     ranges = [path for path in paths if not path.exists() and "{" in path.name]
     paths = [file for path in paths for file in (expand_shards(path) if path in ranges else [path])]
     for path in paths:
-        (path if path.exists() else named_place(path)).stat()  # report missing files before reading others
+        (path if path.exists() else path_of_argument(path)).stat()  # report missing files before reading others
     how = reading_options("", layout)
-    jobs_by_path = {path: list_foreign(path, how) for path in paths}
-    own_files = {path: [*find_files(path)] for path, jobs in jobs_by_path.items() if is_parent(path, jobs)}
-    if empty := [str(path) for path, jobs in jobs_by_path.items() if not (jobs or own_files.get(path))]:
+    jobs_by_path: dict[Path | str, list[ConversionJob] | None] = {path: list_foreign(path, how) for path in paths}
+    own_files = {path: [*find_files(path)] for path in paths if is_parent(path, jobs_by_path[path])}
+    jobs_by_path |= {uri: list_objects(uri, how) for uri in uris}
+    own_objects = [uri for uri in uris if jobs_by_path[uri] is None]
+    if empty := [str(path) for path in paths if not (jobs_by_path[path] or own_files.get(path))]:
         files = f"no {' or '.join(SUFFIXES)} files found"
         raise FormatError(f"{', '.join(empty)}: nothing to verify: {files}; give other formats by their own paths")
     checks = [partial(check_own, file) for file in sorted({file for files in own_files.values() for file in files})]
+    checks += [partial(check_own, uri) for uri in own_objects]
     checks += [partial(check_episode, job) for jobs in jobs_by_path.values() for job in jobs or ()]
     results, reported_at = [bad for path in ranges if (bad := check_range(path))], time.monotonic()
     for result in [] if as_json else results:
@@ -194,7 +213,10 @@ class LaneFormat(StrEnum):
 @reported()
 def cat(
     path: Annotated[
-        Path, typer.Argument(readable=False, help="Episode file, manifest of chunks, PATH#KEY[@START:STOP].")
+        str,
+        typer.Argument(
+            help="Episode file, manifest of chunks, PATH#KEY[@START:STOP], URI.", parser=named_place, metavar="PATH"
+        ),
     ],
     lane: Annotated[str, typer.Argument(help="Lane: block name or observation id.")],
     span: Annotated[str | None, typer.Option(help="Timesteps START:STOP.")] = None,
@@ -212,7 +234,7 @@ def cat(
     from wshard.core.episode.protocol import EpisodeSpan
     from wshard.formats.open import open_episode
 
-    episode_span = EpisodeSpan.parse(str(path))
+    episode_span = EpisodeSpan.parse(path)
     if span is not None:
         if (episode_span.start, episode_span.stop) != (0, None):
             raise typer.BadParameter("expected --span or @START:STOP, not both")

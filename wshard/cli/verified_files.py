@@ -38,17 +38,18 @@ def find_files(path: Path) -> Iterator[Path]:
     yield from unreadable
 
 
-def check_own(path: Path, *, strict: bool) -> dict[str, Any]:
-    """Return the report of `verify` on a file of this project."""
+def check_own(path: Path | str, *, strict: bool) -> dict[str, Any]:
+    """Return the report of `verify` on a file of this project, by its path or URI."""
     from wshard.cli.shardpack import check_pack
     from wshard.core.repair.inspect import check_file, is_repairable
     from wshard.training.shardpack.inspect import is_shardpack
 
-    if is_shardpack(path):
+    if isinstance(path, Path) and is_shardpack(path):
         return check_pack(path)
     count, problems_by_name = check_file(path, strict=strict)
     problems = [{"block": block, "error": error} for block, error in problems_by_name.items()]
-    repair_command = f"wshard repair {shlex.quote(str(path))}" if problems_by_name and is_repairable(path) else None
+    can_repair = bool(problems_by_name) and isinstance(path, Path) and is_repairable(path)
+    repair_command = f"wshard repair {shlex.quote(str(path))}" if can_repair else None
     return {"path": str(path), "blocks": count, "problems": problems, "repair": repair_command}
 
 

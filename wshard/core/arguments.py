@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Iterable
+from fractions import Fraction
 from numbers import Real
 from typing import IO, TYPE_CHECKING, Any
 
@@ -27,6 +29,15 @@ def integer(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]  # others are refused below
     except TypeError:
         return None
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes of 4096, 500MB (powers of 1000) or 1.5GiB (of 1024); None unless they are a whole number."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip(), re.IGNORECASE | re.ASCII)
+    if match is None or (match[3] and not match[2]):
+        return None
+    size = Fraction(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " ")
+    return int(size) if size.denominator == 1 else None
 
 
 def timesteps(given: object, where: str, error: type[WShardError]) -> int:

@@ -76,3 +76,30 @@ def test_what_a_bucket_does_not_list_is_not_deleted(s3, tmp_path, monkeypatch):
     assert failed.exit_code == 1
     assert f"{uri}: expected an answer of the store" in " ".join(failed.output.split())
     assert len(rows(tmp_path)) == 4
+
+
+def test_verbs_about_files_say_the_same_of_objects(s3, tmp_path):
+    uri = fill(s3, tmp_path, "verbs")
+    damaged = (tmp_path / "in" / "files" / "1.wshard").read_bytes()
+    (tmp_path / "in" / "bad.wshard").write_bytes(damaged[:-100] + bytes(100))
+    upload(s3, tmp_path / "in" / "bad.wshard", "verbs/bad.wshard")
+    lines = [
+        ("inspect", "{}/files/1.wshard"),
+        ("inspect", "{}/files/1.wshard", "--json"),
+        ("inspect", "{}/robot"),
+        ("inspect", "{}/robot#1", "--json"),
+        ("verify", "{}/files/1.wshard", "{}/robot"),
+        ("verify", "{}/bad.wshard"),
+        ("cat", "{}/files/1.wshard", "action/ctrl", "--format", "json"),
+        ("cat", "{}/robot#1@2:5", "action/ctrl"),
+    ]
+    for line in lines:
+        near, far = (
+            command(*(word.format(place) for word in line), folder=tmp_path) for place in (tmp_path / "in", uri)
+        )
+        assert near.exit_code == ("bad" in line[1]), near.output
+        same = near.output.replace(str(tmp_path / "in"), uri).splitlines()
+        assert (far.exit_code, far.output.splitlines()) == (near.exit_code, [one for one in same if "try:" not in one])
+    assert "3 of 3 files OK" in command("verify", f"{uri}/files", folder=tmp_path).output
+    failed = command("verify", f"{uri}/none.wshard", folder=tmp_path)
+    assert (failed.exit_code, "no such object" in failed.output) == (1, True)

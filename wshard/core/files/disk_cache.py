@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import xxhash
 
+from wshard.core.arguments import parse_size
 from wshard.errors import FormatError
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ _LOOK_EVERY: Final = 16  # blocks written to a folder between two looks at its s
 _CHECKSUM: Final = 16  # bytes before those of a block
 _HOUR: Final = 3600.0  # a block that is used gets the time of its use at most once in so long
 _OURS: Final = re.compile(r"[0-9a-f]{32}(\.[0-9]+-[0-9]+)?")  # a block, or one that is being written
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)B?")
-_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 Object = tuple[str, str, int]
 """URL, version, size."""
@@ -69,10 +68,10 @@ def limit_of_cache() -> int:
     given = os.environ.get(SIZE_VARIABLE, "").strip()
     if not given:
         return _default_limit(objects_folder())
-    found = _SIZE.fullmatch(given)
-    if found is None:
+    size = parse_size(given)
+    if size is None:
         raise FormatError(f"{SIZE_VARIABLE}: expected a size such as 20GB or 500MB, or 0 for no cache, found {given!r}")
-    return int(float(found[1]) * _UNITS[found[2]])
+    return size
 
 
 @lru_cache(maxsize=8)

@@ -46,7 +46,7 @@ PARTS: Final = (HEADER, META)  # locations of problems that concern no single bl
 # ---- inspect -------------------------------------------------------------------------------------------------------
 
 
-def inspect_file(path: Path) -> dict[str, Any]:
+def inspect_file(path: Path | str) -> dict[str, Any]:
     """Return the contents of a file as plain JSON values; raises FormatError, OSError if it cannot be opened."""
     with contextlib.ExitStack() as stack:
         reader = stack.enter_context(ShardReader(path))
@@ -118,7 +118,7 @@ def tree(names: Iterable[str]) -> Iterator[tuple[int, str, int | None]]:
 # ---- verify --------------------------------------------------------------------------------------------------------
 
 
-def check_file(path: Path, *, strict: bool = False) -> tuple[int, dict[str, str]]:
+def check_file(path: Path | str, *, strict: bool = False) -> tuple[int, dict[str, str]]:
     """Return the number of blocks, and the problems by name of the block (or one of PARTS).
 
     strict: report also every FormatWarning given while reading, unusual header values, and blocks without a checksum.
@@ -132,7 +132,7 @@ def check_file(path: Path, *, strict: bool = False) -> tuple[int, dict[str, str]
     return count, dict(sorted(problems.items()))
 
 
-def _check(path: Path, *, strict: bool) -> tuple[int, dict[str, str]]:
+def _check(path: Path | str, *, strict: bool) -> tuple[int, dict[str, str]]:
     try:
         with ShardReader(path) as reader:
             count = len(reader)
@@ -170,7 +170,7 @@ def _check_index(reader: ShardReader) -> dict[str, str]:
     return {HEADER: f"{reader.where}: {'; '.join(problems)}"} if problems else {}
 
 
-def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:
+def _check_section(reader: ShardReader, path: Path | str) -> dict[str, str]:
     """Return the problems of the JSON section, and of the files that a manifest names."""
     try:
         metadata = reader.read_metadata()
@@ -182,7 +182,7 @@ def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:
     return {reference.uri: str(error) for reference, error in checked if error}
 
 
-def _check_chunks(reader: ShardReader, path: Path) -> dict[str, str]:
+def _check_chunks(reader: ShardReader, path: Path | str) -> dict[str, str]:
     """Return the problems of the chunks that a chunked episode's manifest names."""
     if reader.header.role != ROLE_MANIFEST or MANIFEST_BLOCK not in reader:
         return {}
@@ -199,7 +199,7 @@ def _check_chunks(reader: ShardReader, path: Path) -> dict[str, str]:
     return problems
 
 
-def _check_lanes(path: Path) -> dict[str, str]:
+def _check_lanes(path: Path | str) -> dict[str, str]:
     problems = {}
     try:
         with EpisodeFile(path) as episode:
