@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import shutil
 import signal
 import socket
@@ -22,6 +23,19 @@ import obstore
 from obstore.store import S3Store
 
 BUCKET = "lab"
+STRANGER = ("stranger", "known-secret")
+"""Key and secret of somebody who may read nothing in the bucket; everybody without a key may do everything."""
+
+_IDENTITIES = {
+    "identities": [
+        {"name": "anonymous", "actions": ["Admin", "Read", "Write", "List"]},
+        {
+            "name": "stranger",
+            "credentials": [{"accessKey": STRANGER[0], "secretKey": STRANGER[1]}],
+            "actions": ["Read:elsewhere", "List:elsewhere"],
+        },
+    ]
+}
 
 
 def _free_ports(count: int) -> list[int]:
@@ -43,11 +57,13 @@ def _end_with_parent() -> None:
 def serving_s3():
     """Run SeaweedFS with one bucket; yield the URL of its S3 endpoint."""
     folder = tempfile.mkdtemp(prefix="wshard-s3-")
+    rights = Path(folder, "rights.json")
+    rights.write_text(json.dumps(_IDENTITIES))
     names = ("s3.port", "master.port", "volume.port", "filer.port")
     names += tuple(f"{name}.grpc" for name in names)
     ports = dict(zip(names, _free_ports(len(names)), strict=True))
     weed = Path(sys.executable).parent / "weed"
-    place = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=100", "-s3"]
+    place = [f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=100", "-s3", f"-s3.config={rights}"]
     place += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false"]
     command = [str(weed), "server", *place, *(f"-{name}={port}" for name, port in ports.items())]
     process = subprocess.Popen(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fsspec
 import numpy as np
 import pytest
-from object_stores import BUCKET, serving_ranges, upload
+from object_stores import BUCKET, STRANGER, serving_ranges, upload
 from sink_places import make_episode
 
 from wshard import Episode, FormatError, load, open_episode, save
@@ -123,6 +123,31 @@ def test_what_is_wrong_with_a_store_is_said_in_a_line_without_credentials(s3, mo
         with pytest.raises(FormatError, match="credentials are taken from the environment") as refused:
             place_of(uri)
         assert "topsecret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "cause"),
+    [
+        (STRANGER, "AccessDenied"),
+        ((STRANGER[0], "topsecret"), "SignatureDoesNotMatch"),
+        (("AKIAGONE", "topsecret"), "InvalidAccessKeyId"),
+    ],
+)
+def test_who_may_not_read_is_refused_in_a_line_also_what_is_on_disk(key, cause, s3, tmp_path, monkeypatch):
+    (tmp_path / "a.bin").write_bytes(b"private")
+    uri = upload(s3, tmp_path / "a.bin", "rights/a.bin")
+    assert place_of(uri).read(0, 9) == b"private"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key[0])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key[1])
+    client_of.cache_clear()
+    forget()
+    for place in (place_of(uri), place_of(uri).parent):
+        for ask in (place.exists, place.is_dir, place.whole, lambda place=place: [*place.walk()]):
+            with pytest.raises(PermissionError, match="access denied: check the credentials in the environment") as no:
+                ask()
+            assert no.value.filename.startswith(f"s3://{BUCKET}/rights")
+            assert not any(word in str(no.value) for word in (*key, "\n"))
+    assert f"({cause})" in str(no.value)
 
 
 def test_other_schemes_are_read_by_fsspec(tmp_path):
