@@ -8,6 +8,11 @@ from shlex import quote
 class WShardError(Exception):
     """Base of every error that this project raises on purpose."""
 
+    def __init_subclass__(cls) -> None:
+        """Let `cls.__new__` be that of the builtin error whose layout it has: libraries that copy errors call it."""
+        super().__init_subclass__()
+        cls.__new__ = cls.__base__.__new__  # type: ignore[method-assign]
+
     def __str__(self) -> str:
         """Return the plain message; KeyError would show it quoted."""
         return str(self.args[0]) if self.args else ""
@@ -280,7 +285,7 @@ class IndexAccessError(VectorIndexError, PermissionError):
 class IndexRefusedError(VectorIndexError):
     """An index server that refused a request: status and text are its answer."""
 
-    def __init__(self, message: str, status: int, text: str) -> None:
+    def __init__(self, message: str, status: int = 0, text: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.text = text

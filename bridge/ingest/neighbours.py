@@ -31,8 +31,8 @@ def make_graphs(run: Run) -> None:
         return
     try:
         _make(run)
-    except (WShardError, OSError) as error:
-        run.report.unprepared = str(error)
+    except (WShardError, OSError, MemoryError) as error:
+        run.report.unprepared = str(error) or "not enough memory"
     except Exception as error:  # noqa: BLE001  (all else is stored by now)
         raise_interrupt(error)
         run.report.add_failures([Failure.of(error, EpisodeAddress("neighbours"))])

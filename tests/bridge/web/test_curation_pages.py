@@ -31,8 +31,10 @@ def is_current(page, number):
 
 
 @pytest.fixture(autouse=True)
-def without_reviews(app):
-    """Take back what other tests reviewed: queues go on with what is not reviewed."""
+def begun_anew(page, app):
+    """Take back what other tests reviewed, and forget where they were: queues go on with what is not reviewed."""
+    page.goto(f"{app.url}/static/main.css")  # any page of this address; the browser is that of all tests
+    page.evaluate("localStorage.clear()")
     catalog = app.archive.catalog
     while ids := catalog.query.ids("review:*"):
         catalog.annotations.undo_review(ids)

@@ -183,6 +183,7 @@ def test_no_action_is_offered_on_nothing_and_no_mistake_shown_while_a_field_is_t
 
 def test_columns_and_facets_are_those_that_tell_episodes_apart(listed, app):
     page = listed
+    page.set_viewport_size({"width": 1600, "height": 800})  # room for all of them
     wait_for_count(page, "13 episodes")
     heads = page.get_by_role("columnheader").all_inner_texts()
     assert heads[heads.index("Environment") :][:5] == ["Environment", "Task", "Length", "Reward", "Success"]
