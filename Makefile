@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PIP := HATCH_BUILD_NO_HOOKS=1 $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
 FIRST ?= 100# the first seed of rb_b and rb_c; those below 100 were tuned on
 HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may be looked at while tuning
+PATIENT := --timeout 3600 -o faulthandler_timeout=0# tests beyond the gate may take long
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
 .PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
@@ -144,33 +145,33 @@ bench: $(VENV)/.bench
 	@for script in $(filter-out benchmarks/policy.py benchmarks/web_similar.py benchmarks/fiftyone_list.py,$(wildcard benchmarks/*.py)); do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
 fuzz: $(VENV)/.dev
-	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/core/container/test_mutations.py \
+	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error $(PATIENT) -n 2 tests/wshard/core/container/test_mutations.py \
 		tests/wshard/core/container/test_name_hashes.py tests/wshard/training/shardpack/test_mutations.py
 
 properties: $(VENV)/.dev
-	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error --timeout 3600 -n 2 -m hypothesis
-	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error --timeout 3600 tests/bridge/index/test_contract.py -k "TestEmbeddedIndex and random"
-	@WSHARD_LIVES=20 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/bridge/index/test_contract.py tests/bridge/deepdata/test_contract.py -k lives
+	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error $(PATIENT) -n 2 -m hypothesis
+	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error $(PATIENT) tests/bridge/index/test_contract.py -k "TestEmbeddedIndex and random"
+	@WSHARD_LIVES=20 $(BIN)/pytest -W error $(PATIENT) -n 2 tests/bridge/index/test_contract.py tests/bridge/deepdata/test_contract.py -k lives
 
 products: $(VENV)/.dev
 	@WSHARD_PRODUCTS=all $(BIN)/pytest -W error -n 2 tests/bridge/maintenance/test_fsck.py tests/bridge/quality/test_check.py \
 		tests/bridge/ingest/test_watch.py tests/processes/test_minute.py -k postgresql
 
 torture: $(VENV)/.dev
-	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 -m '' tests/wshard/core/recording/test_recover.py tests/processes/test_ingest.py
-	@WSHARD_KILLS=40 $(BIN)/pytest -W error --timeout 3600 -m long tests/processes/test_killed_writers.py
+	@WSHARD_TORTURE=200 $(BIN)/pytest -W error $(PATIENT) -n 2 -m '' tests/wshard/core/recording/test_recover.py tests/processes/test_ingest.py
+	@WSHARD_KILLS=40 $(BIN)/pytest -W error $(PATIENT) -m long tests/processes/test_killed_writers.py
 
 histories: $(VENV)/.dev
-	@WSHARD_HISTORIES=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/processes/test_histories.py
+	@WSHARD_HISTORIES=200 $(BIN)/pytest -W error $(PATIENT) -n 2 tests/processes/test_histories.py
 
 diskfull: $(VENV)/.dev
-	@WSHARD_DISK_SIZES=64 $(BIN)/pytest -W error --timeout 3600 -m long tests/processes/test_disk_full.py
+	@WSHARD_DISK_SIZES=64 $(BIN)/pytest -W error $(PATIENT) -m long tests/processes/test_disk_full.py
 
 long: $(VENV)/.dev pages
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 2 -m long
 
 minute: $(VENV)/.dev
-	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 -m '' tests/processes/test_minute.py
+	@WSHARD_MINUTE=60 $(BIN)/pytest -W error $(PATIENT) -m '' tests/processes/test_minute.py
 
 policy: $(VENV)/.dev
 	@echo "== policies trained on what a search found, beside random episodes, in the simulator (about 10 minutes)"
@@ -233,7 +234,7 @@ WEBDATASETS := $(foreach version,0.2.111 1.0.2,.bench/venv-webdataset-$(version)
 peers: $(VENV)/.dev .bench/venv-lerobot/.created .bench/venv-minari/.created $(WEBDATASETS)
 	@echo "== what is written here is read by the programs that it is for (a minute)"
 	@test -n "$(STABLE_WORLDMODEL)" || echo "== STABLE_WORLDMODEL=/path/to/its/checkout is not set: its own data tests will not run"
-	@WSHARD_PEERS=1 STABLE_WORLDMODEL='$(STABLE_WORLDMODEL)' $(BIN)/pytest -W error -o faulthandler_timeout=0 tests/peers
+	@WSHARD_PEERS=1 STABLE_WORLDMODEL='$(STABLE_WORLDMODEL)' $(BIN)/pytest -W error $(PATIENT) tests/peers
 
 .bench/venv-sets/.created:
 	@echo "== an environment for the simulators of RB-T alone (half a minute)"

@@ -231,7 +231,8 @@ def test_keys_select_rate_review_and_undo(listed, app):
     page.keyboard.press("x")
     page.get_by_text("rejected: 2 episodes").wait_for()
     assert catalog.query.count("review:rejected") == 2
-    assert {one.who for one in catalog.annotations.audit(catalog.query.ids("review:rejected"))} == {"ann"}
+    audit = catalog.annotations.audit(catalog.query.ids("review:rejected"))
+    assert {one.who for one in audit[-2:]} == {"ann"}  # other tests reviewed the same episodes before
     page.keyboard.press("u")
     page.get_by_text("undone: rejected").wait_for()
     assert catalog.query.count("review:rejected") == 0
