@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import obstore
+import pytest
 from bridge_episodes import command, episode, save
 from object_stores import BUCKET, upload
 from obstore.store import S3Store
@@ -15,6 +17,8 @@ from wshard import open_sink
 from wshard.core.files.object_client import client_of
 from wshard.core.files.objects import forget
 from wshard.core.files.schemes import place_of
+from wshard.data import load_dataset
+from wshard.errors import DatasetError
 
 
 def rows(folder):
@@ -103,3 +107,42 @@ def test_verbs_about_files_say_the_same_of_objects(s3, tmp_path):
     assert "3 of 3 files OK" in command("verify", f"{uri}/files", folder=tmp_path).output
     failed = command("verify", f"{uri}/none.wshard", folder=tmp_path)
     assert (failed.exit_code, "no such object" in failed.output) == (1, True)
+
+
+def test_what_other_programs_wrote_reads_the_same_from_a_bucket(s3, dataset_fixtures, tmp_path):
+    for group in ("rosbag2", "world_model", "lerobot", "other"):
+        shutil.copytree(dataset_fixtures / group, tmp_path / "in", dirs_exist_ok=True)
+    on_disk_only = [*(tmp_path / "in").glob("sqlite3*"), tmp_path / "in" / "main.lance"]  # as docs/formats.md says
+    for path in on_disk_only:
+        refused = command("inspect", upload(s3, path, f"paths/{path.name}"), folder=tmp_path)
+        assert (refused.exit_code, "which this format needs: download it" in refused.output) == (1, True)
+        shutil.rmtree(path)
+    uri = upload(s3, tmp_path / "in", "others")
+
+    def say(place, line):
+        done = command(*line, folder=tmp_path)
+        lines = done.output.replace(str(place), "PLACE").replace(f"{tmp_path}/", "").replace("in/", "PLACE/")
+        return done.exit_code, [" ".join(line.split()) for line in lines.splitlines()]
+
+    listed = []
+    for place, archive in ((tmp_path / "in", "near"), (uri, "far")):
+        assert command("ingest", place, "--archive", archive, folder=tmp_path).exit_code == 0
+        listed.append(say(place, ("ls", "--sort", "episode", "--limit", "100", "--archive", archive)))
+    assert listed[0] == listed[1]
+    assert len(listed[0][1]) > 20
+    for name in sorted(path.name for path in (tmp_path / "in").iterdir() if path.suffix != ".json"):
+        for verb, option in (("inspect", "--json"), ("verify", "--json")):
+            near, far = (say(place, (verb, f"{place}/{name}", option)) for place in (tmp_path / "in", uri))
+            assert near == far, name
+
+
+def test_clips_are_drawn_from_a_bucket(s3, dataset_fixtures):
+    sets = ("world_model/main.h5", "world_model/main_video", "lerobot/lerobot_v21_image", "other/dreamerv3_replay")
+    for name in sets:
+        near = load_dataset(dataset_fixtures / name, num_steps=2)
+        far = load_dataset(upload(s3, dataset_fixtures / name, f"clips/{name}"), num_steps=2)
+        assert len(near) == len(far) > 0
+        for column, values in near[len(near) - 1].items():
+            assert np.array_equal(values, far[len(near) - 1][column]), (name, column)
+    with pytest.raises(DatasetError, match=r"No format detected for s3://lab/clips: it has the data sets .*main\.h5"):
+        load_dataset(f"s3://{BUCKET}/clips")

@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -87,9 +88,10 @@ def client_of(scheme: str, root: str) -> Client:
         import_library("obstore", "cloud")
         with _named(url):
             return ObstoreClient(url, _open_store(scheme, url))
-    fsspec = import_library("fsspec", "cloud")
+    import_library("fsspec", "cloud")
     try:
-        return FsspecClient(url, fsspec.filesystem(scheme, use_listings_cache=False))
+        with _named(url):
+            return FsspecClient(url, import_module("fsspec.core").url_to_fs(url, use_listings_cache=False)[0])
     except ImportError as error:
         raise ObjectStoreError(f"{url}: expected the library of this scheme: {error}") from None
 
@@ -231,7 +233,7 @@ def _named(where: str) -> Iterator[None]:
     """Raise the errors of a library as those of this project: one line, and nothing of a signed request."""
     try:
         yield
-    except (ReplacedError, _UnfitError, ObjectStoreError):
+    except (ReplacedError, _UnfitError, ObjectStoreError, ImportError):
         raise
     except FileNotFoundError as error:
         what = "no such bucket" if _NO_BUCKET.search(str(error)) else "no such object"

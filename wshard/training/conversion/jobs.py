@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from wshard.core.chunks.files import without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, EpisodeSpan, parse_read_as, read_as
-from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.formats.base import load_matchers
 from wshard.formats.below import entries_below
@@ -85,11 +84,11 @@ def locations_below(address: EpisodeAddress) -> list[EpisodeAddress]:
     """
     place = place_of(address.uri)
     name, lane_map = parse_read_as(address.read_as)
-    if name or address.key or not isinstance(place, LocalPlace) or not place.is_dir() or detect_format(place):
+    if name or address.key or not place.is_dir() or detect_format(place):
         return []
     failed: dict[str, OSError] = {}
     ambiguous: dict[str, AmbiguousFormatError] = {}
-    found = {path: kind for path, kind in entries_below(str(place), load_matchers(), failed, ambiguous) if kind}
+    found = {path: kind for path, kind in entries_below(place.uri, load_matchers(), failed, ambiguous) if kind}
     if not ambiguous and not {*found.values()} - {OWN_FORMAT}:
         return []
     for error in (*failed.values(), *ambiguous.values()):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wshard.core.files.local import LocalPlace
+from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown
 from wshard.errors import DatasetError, NoClipsWarning, SourceNotFoundError
 from wshard.formats.detect import list_inside
@@ -58,17 +58,17 @@ def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, 
     location: Name = name if "://" in os.fspath(name) else find_dataset(name, cache_dir)
     dataset_format = detect_format(location) if format_name is None else get_format(format_name)
     if dataset_format is None:
-        raise DatasetError(f"No format detected for {os.fspath(location)}: {_advise(Path(location))}")
+        raise DatasetError(f"No format detected for {os.fspath(location)}: {_advise(location)}")
     return dataset_format.open_reader(location, **options)
 
 
-def _advise(location: Path) -> str:
+def _advise(location: Name) -> str:
     """Return advice on what to load instead of a location that is not a data set."""
-    place = LocalPlace(str(location))
-    inside = list_inside(place, lambda child: one.name if (one := detect_format(child.local_path())) else "")
+    place = place_of(location)
+    inside = list_inside(place, lambda child: one.name if (one := detect_format(child.uri)) else "")
     if inside:
         return f"it has the data sets {inside}: load one, or several as a list"
-    if next(location.rglob("*.wshard"), None):
+    if place.is_dir() and any(file.suffix == ".wshard" for file in place.walk()):
         return "format='wshard' reads all episode files below it"
     return "name one of list_formats()"
 

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
-from wshard.core.files.schemes import local_path
+from wshard.core.files.schemes import local_path, scheme_of
 from wshard.core.plugins import load_plugin
 from wshard.errors import DatasetError, FormatWarning, UnsupportedFormatError
 from wshard.formats.base import sink_class
@@ -101,6 +101,11 @@ def detect_format(path: Place) -> type[DatasetFormat] | None:
     return get_format(name) if name in TABLE else detected
 
 
+def _is_far(path: Place) -> bool:
+    """Return whether a location is a URI of an object store; raises UnknownSchemeError."""
+    return scheme_of(os.fspath(path)) not in ("", "file")
+
+
 def _detect_name(path: Place) -> str:
     """Return the name of a format of the table: also for tables and files in a folder, and by names of new paths."""
     text = os.fspath(path)
@@ -112,8 +117,8 @@ def _detect_name(path: Place) -> str:
     if text.startswith(SCHEME):
         return "lerobot"
     by_suffix = "hdf5" if text.endswith(_HDF5) else ""
-    if "://" in text or not Path(path).exists():
-        return by_suffix
+    if _is_far(path) or not Path(path).exists():
+        return str(detect_location(path)) if _is_far(path) else by_suffix
     if by_suffix and Path(path).is_file():
         return match_format(path) or by_suffix  # of an empty file, too
     name = str(detect_location(path))
@@ -153,7 +158,7 @@ class _TableFormat(DatasetFormat):
         if cls.name == "lerobot" and os.fspath(path).startswith(SCHEME):
             return LeRobotAdapter(os.fspath(path).removeprefix(SCHEME), **kw)
         entry = TABLE.get(cls.name, FormatEntry())
-        if entry.reader:
+        if entry.reader and not _is_far(path):  # the original's classes take names and paths
             reader: Dataset = load_plugin(entry.reader, cls.name, unknown=DatasetError)(path=local_path(path), **kw)
             return reader
         return SourceDataset([open_location(path, cls.name)], **kw)
