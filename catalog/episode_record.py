@@ -8,11 +8,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from catalog.database.bulk_rows import encode_lanes
-from catalog.database.column_types import unpack_numbers
 from catalog.full_text import indexed
 from catalog.records import Asset, LaneRecord
-from catalog.values import INTEGER_LIMIT, encode_metadata, storable
+from catalog.values import INTEGER_LIMIT, encode_lanes, encode_metadata, storable, unpack_numbers
 from wshard.core.episode.natural_order import natural_key
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, read_as
 from wshard.errors import IngestError

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wshard.errors import IngestError
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Scalar: TypeAlias = str | int | float | bool
+Shape: TypeAlias = tuple[str, str, tuple[int, ...], tuple[str, ...]]
 
 INTEGER_LIMIT = 2**63 - 1
 _INTEGERS_FROM = 2**53  # from here on every float is an integer
@@ -83,3 +86,15 @@ def _replace_unstorable(value: Any) -> Any:
             return None
         return int(value) if abs(value) >= _INTEGERS_FROM and storable(int(value)) else value
     return value
+
+
+def unpack_numbers(value: bytes) -> tuple[float, ...]:
+    """Return the numbers of packed little-endian float64."""
+    return struct.unpack(f"<{len(value) // 8}d", value)
+
+
+@lru_cache(maxsize=1024)
+def encode_lanes(shapes: tuple[Shape, ...]) -> str:
+    """Return the canonical text of a set of lanes, independent of their order."""
+    ordered = sorted((lane if lane[-1] else lane[:-1] for lane in shapes), key=lambda lane: lane[0])
+    return json.dumps(ordered, separators=(",", ":"))

@@ -15,6 +15,7 @@ from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
 from wshard.formats.detect import detect_format
+from wshard.formats.lazy_source import LazySource
 from wshard.formats.open import open_episode, open_location
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ class OpenLocations:
     A location is seen as it was when it was opened, so use one instance per batch of work, not for a long time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_files: int | None = None) -> None:
+        """most_files: of a location that stay open, where fewer are enough than for random access."""
+        self._most_files = most_files
         self._sources: dict[tuple[str, str], SourceBase] = {}
         self._existing: dict[str, bool] = {}
         self._far_names: dict[str, set[str]] = {}
@@ -131,7 +134,9 @@ class OpenLocations:
     def _source(self, address: EpisodeAddress) -> SourceBase:
         place = address.uri, address.read_as
         if place not in self._sources:
-            self._sources[place] = open_location(address.uri, address.read_as or None)
+            self._sources[place] = source = open_location(address.uri, address.read_as or None)
+            if self._most_files is not None and isinstance(source, LazySource):
+                source.most_open = min(source.most_open, self._most_files)
         return self._sources[place]
 
 

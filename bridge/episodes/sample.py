@@ -12,6 +12,7 @@ from bridge.episodes.read import Failure, attempt, read_rows
 from bridge.spaces.rotations import Sample, SampledEpisode
 from bridge.spaces.source_labels import source_labels
 from bridge.support.batches import batches
+from embedders.lanes import count_channels
 from embedders.windows import cut_padding
 from wshard.core.channel_kinds import ChannelKind, KindRun, declared_kinds
 from wshard.core.channel_names import channel_labels
@@ -26,21 +27,37 @@ if TYPE_CHECKING:
 _ENOUGH_EPISODES: Final = 96
 _ENOUGH_ROWS: Final = 24_000
 _MOST_NUMBERS: Final = 1 << 24
+_OPEN_FILES: Final = 2  # of a location: what is known of one of 1,000 episodes takes 9 MB
 
 
 def read_sample(catalog: Catalog, lanes: tuple[LaneSpec, ...], ids: Sequence[int]) -> Sample | None:
     """Return a sample of the first of these episodes, as many as are needed; None if none of them can be read."""
-    found, rows = list[SampledEpisode](), 0
-    with OpenLocations() as locations:
-        for row in _rows(catalog, ids):
-            read = attempt(partial(_read, lanes, row, locations), row.address)
-            if isinstance(read, Failure):
-                continue
-            found.append(read)
-            rows += len(read.rows)
-            if (len(found) >= _ENOUGH_EPISODES and rows >= _ENOUGH_ROWS) or read.rows.size * len(found) > _MOST_NUMBERS:
+    found, rows, waiting = dict[int, SampledEpisode](), 0, _rows(catalog, ids)
+    with OpenLocations(most_files=_OPEN_FILES) as locations:
+        while chosen := [*_take(waiting, count_channels(lanes), (len(found), rows))]:
+            read = {}
+            for row in sorted(chosen, key=lambda row: row.id):  # as they lie in files, each of which is opened once
+                one = attempt(partial(_read, lanes, row, locations), row.address)
+                if not isinstance(one, Failure):
+                    read[row.id] = one
+            found |= {row.id: read[row.id] for row in chosen if row.id in read}
+            rows += sum(len(one.rows) for one in read.values())
+            if max((one.rows.size for one in read.values()), default=0) * len(found) > _MOST_NUMBERS:
                 break
-    return Sample.of(lanes, found) if found else None
+    return Sample.of(lanes, [*found.values()]) if found else None
+
+
+def _take(waiting: Iterator[EpisodeRow], channels: int, before: tuple[int, int]) -> Iterator[EpisodeRow]:
+    """Yield as many of these as are needed; before: the numbers of episodes and of timesteps that were read."""
+    episodes, steps = before
+    while not (episodes >= _ENOUGH_EPISODES and steps >= _ENOUGH_ROWS):
+        row = next(waiting, None)
+        if row is None:
+            return
+        yield row
+        episodes, steps = episodes + 1, steps + row.length
+        if row.length * channels * episodes > _MOST_NUMBERS:
+            return
 
 
 def _rows(catalog: Catalog, ids: Sequence[int]) -> Iterator[EpisodeRow]:

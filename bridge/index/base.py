@@ -194,6 +194,10 @@ class VectorIndex(Protocol):
         """Return what is stored of numbers derived from all vectors, now or before; None = nothing can be stored."""
         return None
 
+    def wait_for_copies(self) -> None:
+        """Wait for copies on this disk that are being written, and for those that are due; VectorIndexError."""
+        return
+
     def check_copy(self, space: Space, *, data: bool = False) -> str:  # noqa: ARG002
         """Return the problem of a copy on this disk, "" if there is none or no copy; data: compare every byte."""
         return ""

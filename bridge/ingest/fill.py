@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -18,15 +19,17 @@ from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes, lost_outcomes
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.identity import describe_lanes, describe_picks, describe_scales, identity, maker_of
-from bridge.spaces.statistics import Family, current, families, find_space_to_fill
+from bridge.spaces.statistics import Family, current, families, find_space_to_fill, measure_once
 from bridge.support.batches import batches
+from bridge.support.garbage import give_back
+from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
 from catalog.vectors.records import Among
 from embedders.space import Space
 from wshard.errors import FormatError, NoLaneError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bridge.ingest.report import Run
     from bridge.spaces.statistics import Choice
@@ -42,7 +45,7 @@ class _Plan:
 
     choice: Choice
     family: Family
-    requested: tuple[int, ...] | None
+    requested: Sequence[int] | None
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def fill(run: Run, choices: Sequence[Choice], ids: Sequence[int]) -> None:
 
     Choices with the same lanes are embedded together: each episode is opened once for all of them.
     """
+    give_back()
     catalog = run.archive.catalog
     plans_by_lanes: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
@@ -86,20 +90,20 @@ def fill(run: Run, choices: Sequence[Choice], ids: Sequence[int]) -> None:
         )
 
 
-def _request(catalog: Catalog, choice: Choice, family: Family, ids: Sequence[int]) -> tuple[int, ...]:
+def _request(catalog: Catalog, choice: Choice, family: Family, ids: Sequence[int]) -> Sequence[int]:
     """Return the episodes that get windows: those passed to the run, and for lanes that they share all that have such.
 
     Otherwise an episode would be compared with those that were ingested before it by whole episodes alone.
     """
     if not family.group.shared:
-        return tuple(ids)
+        return ids
     made = identity(choice.embedder)
     alike = [
         row.id
         for row in catalog.vectors.spaces("active")
         if (space := Space.from_json(row.definition)).windows == choice.windows and maker_of(space) == made
     ]
-    return tuple({*ids, *chain(*map(catalog.vectors.embedded, alike))})
+    return array("q", IdSet(chain(ids, *map(catalog.vectors.embedded, alike))))
 
 
 def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
@@ -116,9 +120,10 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
         known = [(one, row, _episodes_of(one.family, row, one.requested)) for one, row in active.items()]
         _embed(run, [_Target(one.family, row, among) for one, row, among in known])
         targets: dict[_Plan, _Target | None] = {}
+        measure = measure_once(catalog, read)
         for plan in plans:
             try:
-                row = find_space_to_fill(catalog, plan.family, read)
+                row = find_space_to_fill(catalog, plan.family, measure)
             except NoLaneError as error:
                 unfit |= dict.fromkeys(plan.family.group.layout_ids, error)
             else:
@@ -139,7 +144,7 @@ def _activate(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | 
     return False
 
 
-def _episodes_of(family: Family, row: SpaceRow, ids: tuple[int, ...] | None) -> Among:
+def _episodes_of(family: Family, row: SpaceRow, ids: Sequence[int] | None) -> Among:
     """Return the family's episodes, or those of them with these ids, that a Space of the family can read."""
     return family.group.among(ids, wider=family.reads_as(Space.from_json(row.definition)))
 
@@ -157,24 +162,27 @@ def _among(run: Run, plan: _Plan, row: SpaceRow) -> Among:
     if plan.requested is None:
         return _episodes_of(now, row, None)
     active = current(catalog, family)
-    ids = tuple({*plan.requested, *(catalog.vectors.embedded(active.id) if active else ())})
-    return _episodes_of(now, row, ids)
+    ids = IdSet(chain(plan.requested, catalog.vectors.embedded(active.id) if active else ()))
+    return _episodes_of(now, row, array("q", ids))
 
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:
     """Embed every pending episode into the Spaces that it lacks."""
-    pending_by_target = [run.archive.catalog.vectors.pending_ids(target.row.id, target.among) for target in targets]
-    incomplete = [target for target, ids in zip(targets, pending_by_target, strict=True) if ids]
+    catalog, incomplete, waiting, count = run.archive.catalog, list[_Target](), IdSet(), 0
+    for target in targets:
+        if ids := catalog.vectors.pending_ids(target.row.id, target.among):
+            incomplete.append(target)
+            waiting.update(ids)
+            count += len(ids)
     if not incomplete:
         return
-    catalog = run.archive.catalog
-    run.watch.stage("embedding", sum(map(len, pending_by_target)))
+    run.watch.stage("embedding", count)
     spaces = [Space.from_json(target.row.definition) for target in incomplete]
     said = chain.from_iterable([*describe_picks(space), *describe_scales(space)] for space in spaces)
     run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(incomplete, spaces, strict=True)]
     replaced: set[int] = set()
-    pending = _pending(run, incomplete, {*chain(*pending_by_target)})
+    pending = _pending(run, incomplete, waiting)
     for outcome in run.pool.each(partial(embed_episodes, jobs), pending, partial(lost_outcomes, len(jobs))):
         embedded: set[int] = set()
         for target, space, result in zip(incomplete, spaces, outcome, strict=True):
@@ -187,7 +195,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 continue
             embedded |= written
             run.bridged.update(written & result.bridged)
-            run.by_lanes.setdefault(describe_lanes(space), set()).update(written)
+            run.by_lanes.setdefault(describe_lanes(space), IdSet()).update(written)
             target.left_out.extend(id_ for id_, _ in result.failed)
             # A file that disappeared is not a failure, as above.
             with OpenLocations() as locations:
@@ -222,24 +230,25 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
     return {entry.episode_id for entry in entries}
 
 
-def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterator[list[MissingEmbeddings]]:
+def _pending(run: Run, targets: Sequence[_Target], waiting: IdSet) -> Iterator[list[MissingEmbeddings]]:
     """Yield batches of the episodes that lack vectors in any of the Spaces.
 
     The episodes of this run come first, then the others in random order, so that several machines share the work
     instead of duplicating it. Episodes whose files are missing are skipped, since no search would return them.
     """
-    catalog, newly_cataloged = run.archive.catalog, set(run.newly_cataloged)
-    asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
-    rest = [*batches(sorted(waiting - newly_cataloged))]
+    catalog, newly_cataloged = run.archive.catalog, IdSet(run.newly_cataloged)
+    asked = [None if target.among.ids is None else IdSet(target.among.ids) for target in targets]
+    own = array("q", (id_ for id_ in waiting if id_ in newly_cataloged))
+    rest = [*batches(array("q", (id_ for id_ in waiting if id_ not in newly_cataloged)))]
     order = np.random.default_rng().permutation(len(rest)).tolist()
-    for ids in [*batches(sorted(newly_cataloged)), *(rest[part] for part in order)]:
+    for ids in chain(batches(own), (rest[part] for part in order)):
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
         found = [catalog.vectors.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):
             yield lacking
 
 
-def _within(among: Among, ids: Sequence[int], wanted: Container[int] | None) -> Among:
+def _within(among: Among, ids: Sequence[int], wanted: IdSet | None) -> Among:
     return replace(among, ids=tuple(id_ for id_ in ids if wanted is None or id_ in wanted))
 
 

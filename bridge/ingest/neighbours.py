@@ -10,6 +10,7 @@ from bridge.graph.neighbour_graph import LEAST_EPISODES
 from bridge.index.metric import COSINE
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.space_choice import SpaceChoice
+from bridge.support.garbage import give_back
 from bridge.support.interrupts import raise_interrupt
 from embedders.base import blocks_of
 from embedders.registry import embedder_of
@@ -29,7 +30,9 @@ def make_graphs(run: Run) -> None:
     """
     if len(run.embedded) < LEAST_EPISODES:
         return
+    give_back()
     try:
+        run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
         _make(run)
     except (WShardError, OSError, MemoryError) as error:
         run.report.unprepared = str(error) or "not enough memory"
@@ -44,7 +47,7 @@ def _make(run: Run) -> None:
     ids = {row.fingerprint: row.id for row in catalog.vectors.spaces("active")}
     for space in [space for space in spaces if space.windows.whole and space.metric == COSINE]:
         embedded = catalog.vectors.embedded(ids[space.fingerprint])
-        new = len(run.embedded.intersection(embedded))
+        new = sum(id_ in run.embedded for id_ in embedded)
         if new < max(LEAST_EPISODES, _MANY * len(embedded)) or run.archive.index.open_derived(space) is None:
             continue
         run.watch.stage("neighbours", len(embedded))

@@ -20,6 +20,7 @@ from bridge.ingest.moves import find_displaced, match_moved
 from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
 from bridge.support.batches import batches
+from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
 from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
 from wshard.core.quality.measure_vector import VERSION
@@ -127,7 +128,7 @@ def count_missing(run: Run, places: Sequence[str], *, prune: bool | Literal["cau
     """
     unlisted: dict[str, str] = {}
     missing = {one.id for one in run.report.replaced if prune}
-    catalog, ignored = run.archive.catalog, {*run.present, *missing}
+    catalog, ignored = run.archive.catalog, IdSet(chain(run.present, missing))
     for folder in places:
         if lists_nothing(folder):
             text = "the store lists no object here: nothing counts as deleted; check its name and your rights"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bridge.episodes.anomalies import AnomalyTally
+from bridge.support.id_set import IdSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -108,7 +109,7 @@ class Run:
     index_sync: IndexSync
     present: array[int] = field(default_factory=lambda: array("q"))
     newly_cataloged: array[int] = field(default_factory=lambda: array("q"))
-    embedded: set[int] = field(default_factory=set)
-    bridged: set[int] = field(default_factory=set)
-    by_lanes: dict[str, set[int]] = field(default_factory=dict)
+    embedded: IdSet = field(default_factory=IdSet)
+    bridged: IdSet = field(default_factory=IdSet)
+    by_lanes: dict[str, IdSet] = field(default_factory=dict)
     anomalies: AnomalyTally = field(default_factory=AnomalyTally)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     Spread = tuple[int, Sequence[float]]
 
 _SAMPLE: Final = 4096  # episodes that determine what is usual
+_BATCH: Final = 512  # episodes looked at together
 _MIN_EPISODES: Final = 5
 _FAR: Final = 20.0
 """Usual standard deviations: an episode whose own, or whose mean, is farther away is not of this scale."""
@@ -62,7 +64,10 @@ class Usual:
 
     def without_glitched(self, parts: Iterable[Spread]) -> Iterator[Spread]:
         """Yield the parts of the episodes that are not glitched."""
-        return (part for part in parts if not self.allowed or not self._are_glitched(*_columns([part]))[0])
+        stream = iter(parts)
+        while some := list(islice(stream, _BATCH)):
+            glitched = self._are_glitched(*_columns(some)).tolist() if self.allowed else [False] * len(some)
+            yield from (part for part, is_glitched in zip(some, glitched, strict=True) if not is_glitched)
 
 
 def _columns(parts: Sequence[Spread]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

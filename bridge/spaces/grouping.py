@@ -19,7 +19,7 @@ from embedders.lanes import count_channels
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog.catalog import Catalog
     from catalog.records import Layout
@@ -51,7 +51,7 @@ class LaneGroup:
     shared: bool = False
     wider: tuple[int, ...] = ()
 
-    def among(self, ids: tuple[int, ...] | None = None, *, wider: bool = True) -> Among:
+    def among(self, ids: Sequence[int] | None = None, *, wider: bool = True) -> Among:
         """Return the episodes of the group, or those of them with one of these ids; wider: also of wider lanes."""
         layout_ids = self.layout_ids if wider else tuple(id_ for id_ in self.layout_ids if id_ not in self.wider)
         return Among(layout_ids, ids, parts=self.parts, without=self.without)

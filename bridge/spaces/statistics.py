@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bridge.spaces.glitches import sample_parts
 from bridge.spaces.grouping import LaneGroup, group_episodes
@@ -25,7 +25,7 @@ from embedders.statistics import drift
 from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bridge.spaces.rotations import ReadSample
     from catalog.catalog import Catalog
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from embedders.rotations import Rotation
     from embedders.units import OtherScale
     from embedders.windows import WindowPlan
+
+    Measure: TypeAlias = Callable[["Family", Space | None], "Scale"]
 
 CHANGED_SHARE: Final = 0.05
 DRIFT_LIMIT: Final = 0.05
@@ -146,10 +148,10 @@ def _living(catalog: Catalog, family: Family) -> dict[str, SpaceRow]:
     return {row.state: row for row in catalog.vectors.live_spaces() if row.family == family.name}
 
 
-def find_space_to_fill(catalog: Catalog, family: Family, read: ReadSample) -> SpaceRow | None:
+def find_space_to_fill(catalog: Catalog, family: Family, measure: Measure) -> SpaceRow | None:
     """Return the Space that must be filled now: the first one, one begun earlier, or one with new statistics.
 
-    None: the active Space matches the archive. read: see archive_scale. Raises NoLaneError if no episode has
+    None: the active Space matches the archive. measure: see measure_once. Raises NoLaneError if no episode has
     finite numbers in a lane.
     """
     living = _living(catalog, family)
@@ -161,7 +163,7 @@ def find_space_to_fill(catalog: Catalog, family: Family, read: ReadSample) -> Sp
     reads_alike = known is not None and family.reads_as(known)
     if active is not None and reads_alike and not _is_check_due(catalog, family, active, clock):
         return None
-    scale = archive_scale(catalog, family, read, known) if family.embedder.uses_statistics else None
+    scale = measure(family, known) if family.embedder.uses_statistics else None
     if active is not None and known is not None and reads_alike and not _has_changed(known, scale):
         catalog.vectors.mark_checked(active.id, clock)
         return None
@@ -184,6 +186,19 @@ def _has_changed(known: Space, scale: Scale | None) -> bool:
         return False
     found = known.rotations, known.units
     return found != (scale.rotations, scale.units) or drift(known.statistics, scale.statistics) > DRIFT_LIMIT
+
+
+def measure_once(catalog: Catalog, read: ReadSample) -> Measure:
+    """Return archive_scale as of a family and its present Space, measured once for all families of the same lanes."""
+    scales: dict[tuple[object, ...], Scale] = {}
+
+    def measure(family: Family, known: Space | None) -> Scale:
+        key = family.lanes, family.group.measured_layouts, known and (known.rotations, known.units)
+        if key not in scales:
+            scales[key] = archive_scale(catalog, family, read, known)
+        return scales[key]
+
+    return measure
 
 
 def archive_scale(catalog: Catalog, family: Family, read: ReadSample, known: Space | None = None) -> Scale:

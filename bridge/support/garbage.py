@@ -1,8 +1,11 @@
-"""Collects garbage rarely, as the many objects of episodes hardly ever form cycles."""
+"""Collects garbage rarely, as the many objects of episodes hardly ever form cycles; gives back what is free."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
+import sys
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -53,3 +56,12 @@ def collect_rarely() -> Iterator[None]:
 def begin_collecting_rarely() -> None:
     """Collect garbage that rarely until the process ends."""
     _threshold.enter()
+
+
+def give_back() -> None:
+    """Return free memory to the system, after a step that took much; where the C library can do so (glibc)."""
+    if arrow := sys.modules.get("pyarrow"):
+        arrow.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)

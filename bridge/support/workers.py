@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from bridge.support.blas_threads import blas_threads, one_blas_thread
 from bridge.support.dask_workers import SCHEME, dask_workers
-from bridge.support.garbage import begin_collecting_rarely, collect_rarely
+from bridge.support.garbage import begin_collecting_rarely, collect_rarely, give_back
 from bridge.support.sendable import check_sendable
 from wshard.core.arguments import whole_number
 from wshard.core.messages import shown
@@ -29,6 +29,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 PROCESSES: Final = "processes"
+
+_GIVEN_BACK: Final = 16  # batches, after which memory that is free in between is returned
 
 
 class Workers(Protocol):
@@ -68,9 +70,13 @@ class _LocalWorkers:
         if self._pool is not None and first:
             check_sendable(function, first[0])
         if self._pool is None or len(first) < 2:
-            yield from map(function, chain(first, remaining))
+            results: Iterator[Result] = map(function, chain(first, remaining))
         else:
-            yield from self._shared(self._pool, function, chain(first, remaining))
+            results = self._shared(self._pool, function, chain(first, remaining))
+        for number, result in enumerate(results, 1):
+            yield result
+            if number % _GIVEN_BACK == 0:
+                give_back()
 
     def _shared(
         self,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text
 
@@ -147,14 +146,3 @@ def _fetch(connection: Connection, statement: str, parameters: tuple[Any, ...]) 
 
 def _sql_type(table: Table, name: str) -> str:
     return next((sql_name for type_, sql_name in _KINDS if isinstance(table.c[name].type, type_)), "bytea")
-
-
-Shape: TypeAlias = tuple[str, str, tuple[int, ...], tuple[str, ...]]
-"""Name of a lane, its dtype, the shape of one timestep."""
-
-
-@lru_cache(maxsize=1024)
-def encode_lanes(shapes: tuple[Shape, ...]) -> str:
-    """Return the canonical text of a set of lanes, independent of their order."""
-    ordered = sorted((lane if lane[-1] else lane[:-1] for lane in shapes), key=lambda lane: lane[0])
-    return json.dumps(ordered, separators=(",", ":"))

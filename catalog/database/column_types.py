@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ARRAY, BigInteger, Double, Integer, LargeBinary, Numeric, Text
 from sqlalchemy.types import NullType, TypeDecorator
 
-from catalog.values import comparable_number, storable
+from catalog.values import comparable_number, storable, unpack_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,11 +65,6 @@ class NumberArray(TypeDecorator[Any]):
             arrays.append(None if value is None else _ARRAY.pack(1, 0, _FLOAT8, count, 1) + elements[start:stop])
             start = stop
         return arrays
-
-
-def unpack_numbers(value: bytes) -> tuple[float, ...]:
-    """Return the numbers of packed little-endian float64."""
-    return struct.unpack(f"<{len(value) // _BYTES}d", value)
 
 
 class JsonNumber(TypeDecorator[Any]):

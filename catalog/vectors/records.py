@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog.records import SpaceState
 
 
@@ -30,7 +32,7 @@ class Among:
     """
 
     layout_ids: tuple[int, ...]
-    ids: tuple[int, ...] | None = None
+    ids: Sequence[int] | None = None
     with_words: bool = False
     parts: tuple[tuple[int, tuple[int, ...]], ...] = ()
     without: tuple[int, ...] = ()

@@ -82,7 +82,7 @@ class EmbeddedIndex(VectorIndex):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def close(self) -> None:
+    def wait_for_copies(self) -> None:
         """Wait for a copy that is being written, and for those that became due meanwhile.
 
         Raises VectorIndexError if one could not be written.
@@ -93,6 +93,8 @@ class EmbeddedIndex(VectorIndex):
             with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile
                 self.upsert(self._uncopied.waiting.popitem()[1], [])
             self._job.wait()
+
+    close = wait_for_copies
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
         """Read what the ledger has committed; start writing a new disk copy if the tail has grown large.
