@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from wshard.core.types import Episode
 
 
+@dataclass(frozen=True)
+class SeenFrame:
+    """The camera frame of a hit that shows a picture best: lane, timestep, and its time in seconds if that is known."""
+
+    camera: str
+    step: int
+    seconds: float | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class EpisodeRef:
     """One hit: an episode of an archive, which it loads in place. Hits are hashable; equal hits have equal hashes.
@@ -42,6 +51,7 @@ class EpisodeRef:
         descriptors: What each descriptor (path, shape, areas) adds to it, likewise.
         alignment: Pairs (query step, episode step), for moments and on request.
         lane_scores: Agreement of each lane along the alignment, 0 to 1.
+        seen: The camera frame that shows the picture, for searches by picture.
 
     Examples:
         >>> hit = EpisodeRef("reach-7", "reach-7.wshard", 0.9312, {"length": 100}, (10, 30))
@@ -64,6 +74,7 @@ class EpisodeRef:
     descriptors: Mapping[str, float] = field(default_factory=dict, hash=False)
     alignment: tuple[tuple[int, int], ...] = ()
     lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
+    seen: SeenFrame | None = None
 
     def __repr__(self) -> str:
         """Return the hit's episode, span and score."""

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
 
+ImageOption = Annotated[
+    str | None, typer.Option("--image", help="Picture to find: a file, or EPISODE#CAMERA@FRAME.", metavar="FILE")
+]
+
 
 @reported()
 @options.searching(SearchOptions)
 def search(
-    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}. Optional with --like or --text.")] = None,
+    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}. Optional with --like, --text or --image.")] = None,
+    image: ImageOption = None,
     archive: common.ArchiveOption = None,
     index: options.IndexOption = None,
     timeout: options.TimeoutOption = None,
@@ -41,8 +46,8 @@ def search(
     **chosen: Any,
 ) -> None:
     """Find episodes or windows similar to a query, to examples (minus counter-examples), or by text."""
-    if query is None and not chosen["like"] and chosen["text"] is None:
-        raise typer.BadParameter("expected at least one of QUERY, --like and --text")
+    if query is None and not chosen["like"] and chosen["text"] is None and image is None:
+        raise typer.BadParameter("expected at least one of QUERY, --like, --text and --image")
     if chosen["distinct"] and not (chosen["windows_only"] or chosen["windows"]):
         raise typer.BadParameter("--distinct requires --windows-only: a search for episodes returns each only once")
     if text_encoder is not None and chosen["text"] is None:
@@ -50,7 +55,7 @@ def search(
     example = query if query is None or span is None else (query, *parse_span(span))
     filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
-        given = {**filters, **options.read_chosen(chosen)}
+        given = {**filters, **options.read_chosen(chosen), "image": image}
         hits = opened.search(
             example, embedder=embedder, lanes=options.parse_lanes(lanes), text_encoder=text_encoder, **given
         )
@@ -67,6 +72,7 @@ def search(
 @options.searching(MomentOptions)
 def moments(
     query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}.")] = None,
+    image: ImageOption = None,
     start: Annotated[int | None, typer.Option("--from", help="First timestep of the query (default: 0).")] = None,
     stop: Annotated[int | None, typer.Option("--to", help="End of the query span (exclusive; default: end).")] = None,
     archive: common.ArchiveOption = None,
@@ -83,16 +89,16 @@ def moments(
     **chosen: Any,
 ) -> None:
     """Find moments similar to a span of an episode, with exact bounds and a timestep alignment."""
-    if query is None and not chosen["like"]:
-        raise typer.BadParameter("expected QUERY or --like")
+    if query is None and not chosen["like"] and image is None:
+        raise typer.BadParameter("expected QUERY, --like or --image")
     if query is None and (start, stop) != (None, None):
         raise typer.BadParameter("--from and --to require QUERY; for --like append @START:STOP")
     if start is not None and stop is not None and start >= stop:
         raise typer.BadParameter(f"--from and --to: expected FROM < TO, found {start}:{stop}")
-    example = None if query is None else (query, start, stop)
+    example = query if (start, stop) == (None, None) else (query, start, stop)
     filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
-        given = {**filters, **options.read_chosen(chosen)}
+        given = {**filters, **options.read_chosen(chosen), "image": image}
         hits = opened.moments(example, embedder=embedder, lanes=options.parse_lanes(lanes), **given)
         names = opened.catalog.query.short_names(hits)
     if as_json:
@@ -124,9 +130,12 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
     contributions = any(ref.contributions for ref in hits)
     part = any(ref.aligned != ref.span for ref in hits)
     several = any(len(ref.lane_scores) > 1 for ref in hits)
-    differ = len({ref.compared_by for ref in hits}) > 1
+    differ = len({ref.compared_by for ref in hits if not ref.seen}) > 1
     shown = {
         "span": with_span,
+        "camera": any(ref.seen for ref in hits),
+        ">frame": any(ref.seen for ref in hits),
+        ">time": any(ref.seen and ref.seen.seconds is not None for ref in hits),
         "aligned": part,
         "compared by": differ,
         "agreement": several,
@@ -139,6 +148,9 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
     for rank, (ref, episode) in enumerate(zip(hits, names, strict=True), 1):
         metadata = ref.metadata
         cells = {
+            "camera": ref.seen.camera.removeprefix("signal/") if ref.seen else "",
+            ">frame": str(ref.seen.step) if ref.seen else "",
+            ">time": f"{ref.seen.seconds:.2f} s" if ref.seen and ref.seen.seconds is not None else "",
             "span": f"{ref.span[0]}:{ref.span[1]}",
             "aligned": f"{ref.aligned[0]}:{ref.aligned[1]}",
             "compared by": ", ".join(name.removeprefix("signal/") for name in ref.compared_by),

@@ -46,16 +46,27 @@ def read_picture(file: EpisodeReader, lane: str, step: int, *, width: int | None
 
 def encode_picture(picture: NDArray[Any], axes: str, *, width: int | None = None) -> bytes:
     """Return a picture as JPEG; other numbers than bytes are rescaled from their range to 0 to 255."""
+    pixels = _planes_last(picture, axes)
+    if width is not None and pixels.shape[1] >= 2 * width:
+        stride = pixels.shape[1] // width
+        pixels = pixels[::stride, ::stride]
+    return encode_image(_as_bytes(pixels), "jpeg", quality=_QUALITY)
+
+
+def as_rgb(picture: NDArray[Any], shape: Sequence[int]) -> NDArray[np.uint8]:
+    """Return a timestep of an image lane, of this shape, as [H, W, 3]."""
+    pixels = _as_bytes(_planes_last(picture, picture_axes(shape)))
+    return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
+
+
+def _planes_last(picture: NDArray[Any], axes: str) -> NDArray[Any]:
+    """Return [H, W, 1 or 3]: alpha is dropped."""
     by_axes = {
         "HW": picture[..., None] if axes == "HW" else picture,
         "HWC": picture,
         "CHW": np.moveaxis(picture, 0, -1),
     }
-    pixels = by_axes[axes][..., :3] if by_axes[axes].shape[-1] == 4 else by_axes[axes]
-    if width is not None and pixels.shape[1] >= 2 * width:
-        stride = pixels.shape[1] // width
-        pixels = pixels[::stride, ::stride]
-    return encode_image(_as_bytes(pixels), "jpeg", quality=_QUALITY)
+    return by_axes[axes][..., :3] if by_axes[axes].shape[-1] == 4 else by_axes[axes]
 
 
 def _as_bytes(pixels: NDArray[Any]) -> NDArray[np.uint8]:

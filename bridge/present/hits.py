@@ -55,6 +55,8 @@ def present_hit(rank: int, ref: EpisodeRef, *, moment: bool = False) -> dict[str
     }
     if ref.compared_by:
         result["compared_by"] = [*ref.compared_by]
+    if ref.seen is not None:
+        result["seen"] = asdict(ref.seen)
     if ref.contributions:
         result |= {"contributions": dict(ref.contributions), "descriptors": dict(ref.descriptors)}
     if ref.alignment or moment:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from bridge.archive import Archive, archive_of
 from bridge.hits import Hits
 from bridge.index.base import Request
+from bridge.search.by_picture import PictureSearch
 from bridge.search.changes import ChangeCheck
 from bridge.search.matches import EpisodeRows
 from bridge.search.query.notes import explain_empty_result, explain_hits
@@ -19,13 +20,12 @@ from bridge.search.ranking.episodes import EpisodeSearch
 from bridge.search.ranking.rankers import join_explanations
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.lanes import named_lanes
-from bridge.support.blas_threads import one_blas_thread
 from embedders.text.base import as_text_encoder
-from wshard.errors import QueryError, SpaceMismatchError
+from wshard.errors import QueryError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from bridge.results import EpisodeRef
     from bridge.search.moments.search import FoundMoments, MomentSearch
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
     PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
-
-Prepared = TypeVar("Prepared", PreparedQuery[SearchOptions], PreparedQuery[MomentOptions])
-Found = TypeVar("Found")
 
 
 class TrajectoryRetriever:
@@ -72,6 +69,7 @@ class TrajectoryRetriever:
         self._archive, self._close = archive_of(deepdata_url, archive=archive, token=token)
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
+        self._pictures = PictureSearch(self._archive, self._queries, None if names is None else [*names])
         self._stored = StoredVectors(self._archive)
         self._changes = ChangeCheck()
         self._rows = EpisodeRows(self._catalog)
@@ -108,6 +106,7 @@ class TrajectoryRetriever:
         reward_range: RewardRange | None = None,
         *,
         where: Where | str | None = None,
+        image: Any = None,
         text: str | None = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
@@ -127,7 +126,8 @@ class TrajectoryRetriever:
         the episode_id or uid of a catalogued episode, or (file or id, start, stop); optional with like= or text=.
         env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the total reward,
         inclusive, None = open; an episode without rewards is in no range. where: an additional filter, as a value or as
-        text.
+        text. image: a picture that a camera of the episode shows: a file, its bytes, an array [H, W, 3], a hit with a
+        frame, or "EPISODE#CAMERA@FRAME", which query_obs may be, too; like and unlike are pictures then.
 
         text: words of the task or of notes; matching episodes rank first, and with a text encoder those with a task of
         similar meaning. like, unlike: lists of examples and counter-examples, in any form of a query. expand: number of
@@ -143,7 +143,7 @@ class TrajectoryRetriever:
         or options conflict; FilterError, SpaceMismatchError.
         """
         options = SearchOptions(
-            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image,
             top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
             min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
             exclude_self=exclude_self, explain=explain,
@@ -162,6 +162,7 @@ class TrajectoryRetriever:
         windows: WindowPlan | str | None = None,
         distinct: bool = False,
         where: Where | str | None = None,
+        image: Any = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
         expand: int | None = None,
@@ -182,7 +183,7 @@ class TrajectoryRetriever:
         """
         options = SearchOptions(
             windows_only=True, window_size=window_size, windows=windows, distinct=distinct,
-            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image,
             top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
             min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
             exclude_self=exclude_self, explain=explain,
@@ -198,6 +199,7 @@ class TrajectoryRetriever:
         reward_range: RewardRange | None = None,
         *,
         where: Where | str | None = None,
+        image: Any = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
         windows: WindowPlan | str | None = None,
@@ -224,17 +226,19 @@ class TrajectoryRetriever:
         """
         started = time.perf_counter()
         options = MomentOptions(
-            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image,
             top_k=top_k, like=like, unlike=unlike, windows=windows, refine=refine, max_overlap=max_overlap,
             per_episode=per_episode, min_score=min_score, exclude_self=exclude_self, explain=explain,
         )  # fmt: skip
+        if (question := self._pictures.read(query_obs, options)[0]) is not None:
+            return self._pictures.search(question, options, moments=True)
         request = Request(options.top_k, options.filters, distinct=False, explain=explain)
         examples = self._queries.read(query_obs, options)
         if not examples.like:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
         given, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
-        prepared, (refs, results) = self._run(prepare, self._find_moments)
+        prepared, (refs, results) = self._queries.run(prepare, self._find_moments)
         missing, limits = max(result.missing for result in results), sorted({one.note for one in results} - {""})
         notes = limits if refs else explain_empty_result(self._catalog, request.where, limited=missing > 0)
         return Hits(
@@ -251,13 +255,16 @@ class TrajectoryRetriever:
         return self._search(query, SearchOptions(top_k=top_k, **options))
 
     def _search(self, query: Query | None, options: SearchOptions) -> Hits:
+        question, is_frame = self._pictures.read(query, options)
+        if question is not None:
+            return self._pictures.fuse(question, options, None if is_frame else query, self._search)
         started = time.perf_counter()
         distinct = options.distinct or not options.of_windows
         request = Request(options.top_k, options.filters, distinct=distinct, explain=options.explain)
         examples = self._queries.read(query, options)
         given, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare, examples, request, options)
-        prepared, found = self._run(prepare, self._find_episodes)
+        prepared, found = self._queries.run(prepare, self._find_episodes)
         notes = explain_hits(self._catalog, options, request.where, len(found.hits), found.missing)
         refs = [ref for ref, _ in found.hits]
         return Hits(
@@ -268,19 +275,6 @@ class TrajectoryRetriever:
             explained=found.answer.explained,
             answered=self._queries.describe(prepared, given, notes + self._changes.explain(refs), found.ranked_by),
         )
-
-    @one_blas_thread()  # products are small: threads of BLAS would spin between them
-    def _run(self, prepare: Callable[[], Prepared], find: Callable[[Prepared], Found]) -> tuple[Prepared, Found]:
-        """Return the prepared query and its result; retry if an ingest replaces one of its Spaces meanwhile."""
-        while True:
-            with self._catalog.pin_instant():
-                prepared = prepare()
-                try:
-                    return prepared, find(prepared)
-                except SpaceMismatchError:
-                    with self._catalog.pin_instant():  # as it is by now
-                        if not self._queries.is_outdated(prepared):
-                            raise
 
     def _find_episodes(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
         found = self._episodes.search(prepared)

@@ -59,6 +59,7 @@ class CommonOptions:
     min_length: int | None = None
     reward_range: tuple[float | None, float | None] | None = None
     where: Where | str | None = None
+    image: Any = None  # likewise: files have an option of their own
     top_k: int = _option(10, int, "Number of hits.", least=1, most_served=1000, flags=("--top", "-k"), served_as="top")
     like: Sequence[Any] = _option(
         (), str, "Additional example, given like QUERY; may be repeated.", many=True, metavar="QUERY"

@@ -15,11 +15,12 @@ from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.query_episodes import QueryEpisodes
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.space_choice import SpaceChoice
+from bridge.support.blas_threads import one_blas_thread
 from catalog.filters.where import EVERYTHING
 from embedders.base import embed_by
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, default_embedder, embedder_of
 from embedders.windows import cut_padding
-from wshard.errors import EmbedderError, QueryError
+from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from embedders.windows import WindowPlan
 
 Options = TypeVar("Options", SearchOptions, MomentOptions)
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +75,9 @@ class PreparedQuery(Generic[Options]):
     others: Sequence[Space]
 
 
+Prepared = TypeVar("Prepared", PreparedQuery[SearchOptions], PreparedQuery[MomentOptions])
+
+
 class QueryPreparer:
     """Prepares queries for the Spaces of an archive, restricted by the options of the retriever."""
 
@@ -83,9 +88,9 @@ class QueryPreparer:
         lanes: Sequence[str] | Mapping[str, float] | None,
     ) -> None:
         self._catalog = catalog
-        self._embedder = None if embedder is None else as_embedder(embedder)
+        self.embedder = None if embedder is None else as_embedder(embedder)
         by_name = isinstance(embedder, str) and embedder in EMBEDDERS
-        self.spaces = SpaceChoice(catalog, self._embedder, lanes, named=by_name)
+        self.spaces = SpaceChoice(catalog, self.embedder, lanes, named=by_name)
         self.query_episodes = QueryEpisodes(catalog)
         self._coverage = CoverageReader(catalog)
         self._embedders: dict[str, Embedder] = {}  # by the Space's fingerprint
@@ -164,10 +169,23 @@ class QueryPreparer:
         active = self.spaces.active()
         return not all(space in active for view in prepared.views for space in view.spaces)
 
+    @one_blas_thread()  # products are small: threads of BLAS would spin between them
+    def run(self, prepare: Callable[[], Prepared], find: Callable[[Prepared], Found]) -> tuple[Prepared, Found]:
+        """Return the prepared query and its result; retry if an ingest replaces one of its Spaces meanwhile."""
+        while True:
+            with self._catalog.pin_instant():
+                prepared = prepare()
+                try:
+                    return prepared, find(prepared)
+                except SpaceMismatchError:
+                    with self._catalog.pin_instant():  # as it is by now
+                        if not self.is_outdated(prepared):
+                            raise
+
     def embedder_for(self, space: Space) -> Embedder:
         """Return the embedder of a Space: the one that was passed, if it made the Space. Raises EmbedderError."""
-        if self._embedder is not None and identity(self._embedder) == maker_of(space):
-            return self._embedder
+        if self.embedder is not None and identity(self.embedder) == maker_of(space):
+            return self.embedder
         if space.fingerprint not in self._embedders:
             self._embedders[space.fingerprint] = embedder_of(space)
         return self._embedders[space.fingerprint]

@@ -6,7 +6,7 @@ Cosines are not comparable by themselves: the best of many windows always has a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from bridge.index.base import Ids, Vectors
 
     Scores = NDArray[np.float64]
+
+Named = TypeVar("Named", int, str)
 
 
 WINDOWS_WEIGHT: Final = 0.25
@@ -99,12 +101,12 @@ def find_agreeing(weights: BlockWeights, vectors: Vectors, seeds: Ids) -> Ids:
     return seeds[chosen]
 
 
-def reciprocal_ranks(lists: Sequence[Sequence[int]]) -> dict[int, float]:
-    """Return a score for every number in the lists: the sum of 1 / (60 + rank), scaled so that the first in all has 1.
+def reciprocal_ranks(lists: Sequence[Sequence[Named]]) -> dict[Named, float]:
+    """Return a score for everything in the lists: the sum of 1 / (60 + rank), scaled so that the first in all has 1.
 
-    A list adds nothing to the score of a number that it does not have.
+    A list adds nothing to the score of what it does not have.
     """
-    scores: dict[int, float] = {}
+    scores: dict[Named, float] = {}
     for listed in lists:
         for rank, number in enumerate(listed):
             scores[number] = scores.get(number, 0.0) + (RANK_OFFSET + 1) / (RANK_OFFSET + 1 + rank) / len(lists)
