@@ -122,7 +122,18 @@ def block_names_of(embedder: Embedder, space: Space) -> tuple[str, ...]:
     return () if names is None else tuple(names(space.channels))
 
 
-def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:
+class WindowEmbedder(Protocol):
+    """What embed_by needs of an embedder."""
+
+    @property
+    def name(self) -> str:
+        """As of an Embedder."""
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+        """As of an Embedder."""
+
+
+def embed_by(embedder: WindowEmbedder, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:
     """Return the vectors float32 [N, E] of a Space for N windows; the embedder may be third-party code.
 
     If the Space's metric is the cosine, rows are scaled to unit length. Raises EmbedderError, naming the embedder, for

@@ -10,15 +10,19 @@ import numpy as np
 
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, lost_failure, read_bridged
+from bridge.pictures.features import FeatureFiles
 from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
+from embedders.image.frame_encoder import Pooled, frame_pooler_of
 from embedders.window_batches import Cuts
 from embedders.windows import WindowPlan, cut_padding, without_padding
+from wshard.core.array_fields import DType
 from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -33,10 +37,11 @@ _BATCH_EPISODES = 64  # episodes whose windows are embedded in one call
 
 @dataclass(frozen=True)
 class Embedding:
-    """How to embed: embedder and Space, as sent to worker processes."""
+    """How to embed: embedder and Space, as sent to worker processes; folder: that of the archive."""
 
     embedder: Embedder
     space: Space
+    folder: Path
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,8 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbedding
         for start in range(0, len(lacking), batch_size):
             ready: list[list[_Ready]] = [[] for _ in jobs]
             for episode in lacking[start : start + batch_size]:
-                space = jobs[episode.numbers[0]].space
-                read = attempt(partial(_read_values, space, episode.row, locations), episode.row.address)
+                own = [jobs[number] for number in episode.numbers]
+                read = attempt(partial(_read_values, own, episode.row, locations), episode.row.address)
                 if isinstance(read, Failure):
                     failure = replace(read, catalogued=isinstance(read.cause, NotFiniteError))
                     for number in episode.numbers:
@@ -125,7 +130,9 @@ def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[Embe
     """Return the ledger rows of each job; windows of all jobs are cut from the same frames."""
     plans = [job.space.windows for job in jobs]
     cuts = Cuts((values, _used_spans(plans, values)) for _, values in ready)
-    vectors = embed_by(jobs[0].embedder, jobs[0].space, cuts).astype("<f4", copy=False)
+    embedder, space = jobs[0].embedder, jobs[0].space
+    pooler = frame_pooler_of(embedder) if ready[0][1].shape[1:2] == (1,) else None  # no image is so flat
+    vectors = embed_by(embedder if pooler is None else Pooled(pooler), space, cuts).astype("<f4", copy=False)
     rows: list[list[EmbeddingRow]] = [[] for _ in jobs]
     stop = 0
     for row, values in ready:
@@ -145,10 +152,22 @@ def _spans(plan: WindowPlan, length: int) -> NDArray[np.int64]:
     return plan.spans(length)
 
 
-def _read_values(space: Space, row: EpisodeRow, locations: OpenLocations) -> tuple[NDArray[Any], bool]:
+def _read_values(jobs: Sequence[Embedding], row: EpisodeRow, locations: OpenLocations) -> tuple[NDArray[Any], bool]:
+    """Return the values of the lanes, or the features [T, 1, D] of a camera's frames; and whether gaps were bridged."""
+    space, lane = jobs[0].space, jobs[0].space.lanes[0].name
     with locations.open(row.address) as file:
         # In a location of several, compare the fingerprint; the digest would read every lane.
         is_unchanged = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
         if not is_unchanged and file.digest() != row.digest:
             raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")
-        return read_bridged(file, space, row.address)
+        poolers = {pooler.fingerprint: pooler for job in jobs if (pooler := frame_pooler_of(job.embedder))}
+        is_camera = len(space.window_shape) > 1 and file.lanes()[lane].dtype is DType.UINT8
+        if not is_camera or len(poolers) != 1 or not all(frame_pooler_of(job.embedder) for job in jobs):
+            return read_bridged(file, space, row.address)
+        (pooler,) = poolers.values()
+        spans = np.concatenate([_spans(job.space.windows, file.length) for job in jobs]).tolist()
+        steps = np.unique(np.concatenate([np.arange(start, stop, pooler.stride) for start, stop in spans]))
+        described = FeatureFiles(jobs[0].folder, pooler).describe(file, row, lane, steps).rows
+        features = np.zeros((file.length, 1, described.shape[1]), described.dtype)
+        features[steps, 0] = described
+        return features, False

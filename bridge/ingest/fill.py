@@ -180,7 +180,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     spaces = [Space.from_json(target.row.definition) for target in incomplete]
     said = chain.from_iterable([*describe_picks(space), *describe_scales(space)] for space in spaces)
     run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
-    jobs = [Embedding(target.family.embedder, space) for target, space in zip(incomplete, spaces, strict=True)]
+    makers, folder = [target.family.embedder for target in incomplete], run.archive.folder
+    jobs = [Embedding(embedder, space, folder) for embedder, space in zip(makers, spaces, strict=True)]
     replaced: set[int] = set()
     pending = _pending(run, incomplete, waiting)
     for outcome in run.pool.each(partial(embed_episodes, jobs), pending, partial(lost_outcomes, len(jobs))):

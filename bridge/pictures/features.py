@@ -72,7 +72,9 @@ class FeatureFiles:
         return Features(steps, rows, float(rate), bool(timed))
 
     def write(self, row: EpisodeRow, camera: str, features: Features) -> None:
-        """Replace what is stored."""
+        """Replace what is stored; nothing where the archive's folder is not, as on another machine."""
+        if not self._folder.parents[1].is_dir():
+            return
         arrays: list[NDArray[Any]] = [features.steps, features.rows, np.array([features.rate, features.timed])]
         self._numbers(row).write_arrays(camera, arrays, self._name(row, camera))
 

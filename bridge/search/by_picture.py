@@ -19,7 +19,8 @@ from bridge.search.query.options import MomentOptions, options_of
 from bridge.search.ranking.rankers import depth
 from bridge.search.ranking.scores import reciprocal_ranks
 from catalog.filters.where import Compare, all_of
-from embedders.image.frame_encoder import Thumbnails, comparable_rows, encode_checked, frame_encoder_of
+from embedders.image.frame_encoder import comparable_rows, encode_checked, frame_encoder_of
+from embedders.image.frames import Frames
 from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class PictureSearch:
                 with suppress(EmbedderError):  # one that was passed to ingest, or is not installed
                     if (encoder := frame_encoder_of(self._queries.embedder_for(space))) is not None:
                         return encoder
-        return Thumbnails()
+        return Frames()
 
     def search(self, question: Question, options: CommonOptions, *, moments: bool = False) -> Hits:
         """Return the episodes of the best frames, or with `moments` spans around them, best first.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from embedders.base import translate_errors
-from embedders.image.frames import thumbnail
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
+
+    from embedders.base import Vectors
 
 _LARGEST: Final = 60_000.0  # of a feature, which is stored as float16
 _CONSTANT: Final = 1e-3  # features that vary less, relative to their largest value, vary by rounding only
@@ -33,26 +35,45 @@ class FrameEncoder(Protocol):
         """Return the features [N, D] of frames uint8 [N, H, W, 3]."""
 
 
-@dataclass(frozen=True)
-class Thumbnails:
-    """The default encoder: each frame averaged to `side` x `side` pixels in three colours, without weights."""
+@runtime_checkable
+class FramePooler(FrameEncoder, Protocol):
+    """An embedder of frames whose vectors are made from the features of single frames, which can be stored.
 
-    side: int = 16
+    `embed` of windows of bytes gives the vectors that `pool` gives for their features as float16.
+    """
 
     @property
-    def fingerprint(self) -> str:
-        """Name, version and size."""
-        return f"thumbnails 1 {self.side}"
+    def name(self) -> str:
+        """As of any Embedder."""
 
-    def encode_frames(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return [N, 3 * side * side]."""
-        rows = [thumbnail(frame, f"frame {step}", self.side, colour=True) for step, frame in enumerate(frames)]
-        return np.stack(rows).reshape(len(rows), -1).astype(np.float32)
+    @property
+    def stride(self) -> int:
+        """Of each window, every so many frames are described, from its first."""
+
+    def pool(self, windows: Sequence[NDArray[Any]]) -> Vectors:
+        """Return float32 [N, dim], one row per window of features float16 [T_i, 1, D]; those between strides are 0."""
+
+
+class Pooled:
+    """A FramePooler as what embeds windows of features instead of frames."""
+
+    def __init__(self, embedder: FramePooler) -> None:
+        self.name = embedder.name
+        self._pool = embedder.pool
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: object) -> Vectors:  # noqa: ARG002  (of pixels)
+        """Return the pooled vectors."""
+        return self._pool(windows)
 
 
 def frame_encoder_of(embedder: object) -> FrameEncoder | None:
     """Return the embedder if it is a frame encoder, too."""
-    return embedder if isinstance(embedder, FrameEncoder) else None
+    return embedder if isinstance(embedder, FrameEncoder) and getattr(embedder, "takes_frames", True) else None
+
+
+def frame_pooler_of(embedder: object) -> FramePooler | None:
+    """Return the embedder if it pools the features of frames."""
+    return embedder if isinstance(embedder, FramePooler) and frame_encoder_of(embedder) else None
 
 
 def encode_checked(encoder: FrameEncoder, frames: NDArray[np.uint8]) -> NDArray[np.float16]:

@@ -45,9 +45,10 @@ class Frames:
     """
 
     name: ClassVar[str] = "frames"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: averages of bytes are rounded to float16, as they are stored
     uses_statistics: ClassVar[bool] = False
     takes_frames: ClassVar[bool] = True
+    stride: ClassVar[int] = 1
     metric: ClassVar[str] = "cosine"
 
     colour: bool = False
@@ -83,13 +84,40 @@ class Frames:
             return np.empty((0, self.dim(0)), np.float32)
         rows = []
         for where, frames, spans in episodes_of_frames(windows, channels):
-            thumbnails = np.stack(
-                [
-                    thumbnail(frame, f"{where}, timestep {step}", self.side, colour=self.colour)
-                    for step, frame in enumerate(frames)
-                ]
-            )
+            thumbnails = self._thumbnails(frames, where)
             rows += [self._rows(thumbnails[start:stop]) for start, stop in spans.tolist()]
+        return self._over_time(rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the features of single frames: all embedders of this side have the same."""
+        return f"thumbnails 1 {self.side}"
+
+    def encode_frames(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return [N, 3 * side * side]: frames [N, H, W, 3] averaged to side x side pixels in three colours."""
+        rows = [thumbnail(frame, f"frame {step}", self.side, colour=True) for step, frame in enumerate(frames)]
+        return np.stack(rows).reshape(len(rows), -1).astype(np.float32)
+
+    def pool(self, windows: Sequence[NDArray[Any]]) -> Vectors:
+        """Return float32 [N, dim] as embed does, for windows of stored features [T_i, ...] of frames of bytes."""
+        episodes = episodes_of(windows)
+        planes = [(self._planes(features), spans) for features, spans in episodes]
+        return self._over_time(
+            [self._rows(rows[start:stop]) for rows, spans in planes for start, stop in spans.tolist()]
+        )
+
+    def _thumbnails(self, frames: NDArray[Any], where: str) -> Rows:
+        """Return [T, planes, side, side]; of bytes as they are stored, so that vectors do not depend on the storage."""
+        if frames.dtype == np.uint8:
+            return self._planes(self.encode_frames(as_rgb(frames)).astype(np.float16))
+        named = ((frame, f"{where}, timestep {step}") for step, frame in enumerate(frames))
+        return np.stack([thumbnail(frame, name, self.side, colour=self.colour) for frame, name in named])
+
+    def _planes(self, features: NDArray[Any]) -> Rows:
+        planes = features.astype(np.float64).reshape(len(features), 3, self.side, self.side)
+        return planes if self.colour else np.tensordot(planes, _LUMINANCE, (1, 0))[:, None]
+
+    def _over_time(self, rows: list[Rows]) -> Vectors:
         over_time = (
             Dct(self.length, self.coefficients)
             if self.in_time
@@ -106,6 +134,12 @@ class Frames:
         dct = dct_matrix(self.side, self.block)
         spectrum = dct @ normalised @ dct.T / self.side
         return np.hstack([spectrum.reshape(len(normalised), -1), np.sqrt((change**2).mean(axis=1, keepdims=True))])
+
+
+def as_rgb(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return images [N, H, W] or [N, H, W, planes] as [N, H, W, 3]."""
+    planes = frames[..., None] if frames.ndim == 3 else frames[..., :3]
+    return np.repeat(planes, 3, axis=-1) if planes.shape[-1] == 1 else planes
 
 
 def thumbnail(frame: NDArray[Any], where: str, side: int, *, colour: bool = False) -> Rows:

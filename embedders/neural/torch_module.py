@@ -84,7 +84,7 @@ class TorchModule:
     """
 
     name: ClassVar[str] = "torchmodule"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2  # 2: features of frames of bytes are rounded to float16, as they are stored
     metric: ClassVar[str] = "cosine"
 
     model: Any
@@ -154,8 +154,24 @@ class TorchModule:
             steps = [range(start, stop, self.stride) for start, stop in spans.tolist()]
             asked = sorted({*chain(*steps)})  # what overlapping windows share, once
             features = self._of_pictures(frames, asked, where)
+            if frames.dtype == np.uint8:  # as they are stored, so that vectors do not depend on the storage
+                features = features.astype(np.float16).astype(np.float64)
             vectors += [unit_rows(self._over_time(features[np.searchsorted(asked, one)])[None]) for one in steps]
         return np.concatenate(vectors)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the features of single frames: network, preprocessing and pooling over space."""
+        return f"torchmodule {self.network.sha256} {self.pictures} {self.pooling}"
+
+    def encode_frames(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return the features [N, E] of frames [N, H, W, 3]."""
+        return self._of_pictures(frames, range(len(frames)), "frames").astype(np.float32)
+
+    def pool(self, windows: Sequence[NDArray[Any]]) -> Vectors:
+        """Return float32 [N, dim] as embed does, for windows of stored features [T_i, 1, E] of frames of bytes."""
+        rows = (features[:: self.stride, 0].astype(np.float64) for features in windows)
+        return np.concatenate([unit_rows(self._over_time(features)[None]) for features in rows])
 
     def _describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         return np.stack(

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import command
+from bridge_episodes import command, ingest, spaces_of, vectors_of
 from PIL import Image
 
-from embedders import Frames
+from embedders import Frames, WindowPlan
 from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, save_wshard
 from wshard.core.types import TimebaseSpec
 from wshard.errors import CodecError, EmbedderError, QueryError
@@ -186,7 +187,7 @@ def test_features_follow_the_files_and_the_encoder(archive, tmp_path):
 KILLED = """
 import os, signal, sys
 import numpy as np
-from embedders import Frames
+from embedders import Frames, WindowPlan
 from wshard import TrajectoryRetriever
 
 class Killed(Frames):
@@ -251,3 +252,40 @@ def test_the_command_names_frame_time_and_camera(archive, tmp_path):
         first = json.loads(listed.stdout)["items"][0]
         assert first["seen"] == {"camera": "signal/cam", "step": 47, "seconds": 2.35}
     assert os.listdir(archive / "features")  # noqa: PTH208
+
+
+class CountedFrames(Frames):
+    """The embedder `frames`, which counts the frames that it is given."""
+
+    frames = 0
+
+    def encode_frames(self, frames):
+        type(self).frames += len(frames)
+        return super().encode_frames(frames)
+
+
+def test_a_second_ingest_with_other_windows_decodes_no_frame(archive, tmp_path):
+    CountedFrames.frames = 0
+    ingest(archive, tmp_path, embedder=CountedFrames(), lanes="cam")
+    assert CountedFrames.frames == NUMBER * STEPS
+    for windows, embedder in (("multi", CountedFrames()), ("whole", CountedFrames(colour=True, coefficients=3))):
+        assert ingest(archive, tmp_path, embedder=embedder, lanes="cam", windows=windows).embedded == NUMBER
+    assert CountedFrames.frames == NUMBER * STEPS
+    with TrajectoryRetriever(archive, CountedFrames(), lanes="cam") as retriever:
+        assert found(retriever.search(None, 1, image="ep-3#cam@47")) == [("ep-3", "signal/cam", 47, 1.0)]
+        assert retriever.search("ep-3", 1)[0].score == pytest.approx(1.0)
+    assert CountedFrames.frames == NUMBER * STEPS + 1 + 2 * STEPS, "the questions"
+
+
+def test_vectors_from_stored_features_are_those_of_the_frames(archive, tmp_path):
+    plan = WindowPlan(size=30, stride=20)
+    for windows in ("whole", "30:20"):  # the second reads what the first has stored
+        ingest(archive, tmp_path, embedder=Frames(), lanes="cam", windows=windows)
+    for space in spaces_of(archive):
+        if space.embedder == "frames":
+            cut = plan.spans(STEPS).tolist() if not space.windows.whole else [(0, STEPS)]
+            for (fingerprint, path), found_rows in vectors_of(archive).items():
+                if fingerprint == space.fingerprint:
+                    seen = camera(int(Path(path).stem))
+                    wanted = Frames().embed([seen[start:stop] for start, stop in cut], None)
+                    assert np.array_equal(found_rows, wanted)

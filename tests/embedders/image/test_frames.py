@@ -83,8 +83,17 @@ def test_vectors_are_those_of_the_slow_loops(colour, in_time):
     wide = features / 4  # the outer embedders clip at 5 standard deviations; directions do not depend on scale
     over_time = Dct(16, 5) if in_time else ArcDct(16, 5, 0.0, 1e-4 / 4, None)
     expected = over_time.embed([wide], none)
-    found = Frames(colour, in_time, side=6, block=4, length=16, coefficients=5).embed([window], None)
-    np.testing.assert_allclose(found, expected, atol=2e-6)
+    embedder = Frames(colour, in_time, side=6, block=4, length=16, coefficients=5)
+    np.testing.assert_allclose(embedder.embed([window.astype(float)], None), expected, atol=2e-6)
+    found = embedder.embed([window], None)
+    np.testing.assert_allclose(found, expected, atol=2e-3)  # averages of bytes are rounded
+    averages = np.array([[slow_shrink(frame[..., plane], 6) for plane in range(3)] for frame in window.astype(float)])
+    stored = embedder.encode_frames(window).astype(np.float16)
+    np.testing.assert_allclose(stored, averages.reshape(len(window), -1), rtol=1e-3)
+    assert np.array_equal(embedder.pool([stored[:, None]]), found)
+    assert np.array_equal(
+        np.concatenate([embedder.encode_frames(frame[None]) for frame in window]).astype(np.float16), stored
+    )
 
 
 def test_averages_keep_the_mean_and_enlarge_too():
