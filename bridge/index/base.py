@@ -30,7 +30,7 @@ Ids = NDArray[np.int64]
 """Ids of episodes, or numbers of rows."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Point:
     """All vectors of one episode in one Space: float32 [n, E], n >= 1; seq is the ledger's sequence number.
 

@@ -242,7 +242,7 @@ def _pending(run: Run, targets: Sequence[_Target], waiting: IdSet) -> Iterator[l
     own = array("q", (id_ for id_ in waiting if id_ in newly_cataloged))
     rest = [*batches(array("q", (id_ for id_ in waiting if id_ not in newly_cataloged)))]
     order = np.random.default_rng().permutation(len(rest)).tolist()
-    for ids in chain(batches(own), (rest[part] for part in order)):
+    for ids in chain(batches(own, run.pool.sharing), (rest[part] for part in order)):
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
         found = [catalog.vectors.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):

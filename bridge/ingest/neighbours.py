@@ -30,9 +30,9 @@ def make_graphs(run: Run) -> None:
     """
     if len(run.embedded) < LEAST_EPISODES:
         return
-    give_back()
     try:
         run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
+        give_back()
         _make(run)
     except (WShardError, OSError, MemoryError) as error:
         run.report.unprepared = str(error) or "not enough memory"

@@ -79,7 +79,9 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     chunk_paths: list[str] = []
     displaced_by: dict[int, EpisodeRecord] = {}
-    for readings, failed in run.pool.each(read, batches(episodes), lambda found: ([], [lost_failure(found.address)])):
+    for readings, failed in run.pool.each(
+        read, batches(episodes, run.pool.sharing), lambda found: ([], [lost_failure(found.address)])
+    ):
         records = match_moved(catalog, [found.record for found in readings])
         displaced_by |= {record.displaces: record for record in records if record.displaces is not None}
         registrations = catalog.episodes.register(records)

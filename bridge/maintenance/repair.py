@@ -85,7 +85,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     yield f"read {plural(len(findings), 'file')} again: {names}"
 
 
-def _windowed(run: Run) -> dict[str, list[int]]:
+def _windowed(run: Run) -> dict[str, Sequence[int]]:
     """Return the episodes with vectors in Spaces of windows, by family, as these are not for every episode."""
     catalog = run.archive.catalog
     spaces = [(row, Space.from_json(row.definition)) for row in catalog.vectors.live_spaces()]

@@ -9,9 +9,14 @@ if TYPE_CHECKING:
 
 
 BATCH: Final = 256  # episodes per transaction: large enough to share one fsync, small enough to lose little work
+_LEAST: Final = 32
 Item = TypeVar("Item")
 
 
-def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Yield the items, BATCH at a time."""
-    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+def batches(items: Sequence[Item], sharing: int = 1) -> Iterator[Sequence[Item]]:
+    """Yield the items, BATCH at a time; sharing: processes, which get ever fewer at the end, so as to end together."""
+    start = 0
+    while start < len(items):
+        size = BATCH if sharing == 1 else min(BATCH, max(_LEAST, (len(items) - start) // (4 * sharing)))
+        yield items[start : start + size]
+        start += size

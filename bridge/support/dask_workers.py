@@ -32,6 +32,8 @@ _PARTS: Final = 4  # into which a batch that ends workers is divided
 class DaskWorkers:
     """Runs a function over batches on the workers of a cluster, in order; see Workers."""
 
+    sharing = 1  # what they get may take longer than here, and is all of one size
+
     def __init__(self, client: Any, places: Sequence[str]) -> None:
         self._client = client
         self._places = tuple(places)

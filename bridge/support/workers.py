@@ -34,7 +34,9 @@ _GIVEN_BACK: Final = 16  # batches, after which memory that is free in between i
 
 
 class Workers(Protocol):
-    """Runs a function over batches, in order."""
+    """Runs a function over batches, in order; sharing: processes of this machine that do."""
+
+    sharing: int
 
     def each(
         self,
@@ -55,6 +57,7 @@ class _LocalWorkers:
     def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
         self._pool = pool
         self._count = count
+        self.sharing = 1 + count
         self._max_submitted = 2 * count  # batches submitted to the pool
         self._max_pending = 4 * count  # these, and results that wait for an earlier batch
 
@@ -89,10 +92,10 @@ class _LocalWorkers:
             with interrupts_held():
                 started = [pool.submit(_get_ready, function) for _ in range(self._count)]
             for batch in batches:
-                check_sendable(function, batch)
                 if not any(one.done() for one in started):
                     yield function(batch)
                 elif sum(not one.done() for one in pending) < self._max_submitted:
+                    check_sendable(function, batch)
                     with interrupts_held():
                         pending.append(pool.submit(function, batch))
                 else:

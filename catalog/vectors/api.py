@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
@@ -9,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal,
 from catalog.database.engine import one_of
 from catalog.database.schema import embedding, episode, space
 from catalog.query import pages
+from catalog.query.iterate import CHUNK
 from catalog.vectors.checksums import entry_of, term
 from catalog.vectors.coverage import load_uncovered, pending_ids
 from catalog.vectors.ledger import ENTRY, advance, walk_ledger
@@ -111,7 +113,7 @@ class VectorLedger:
         with self._session.read() as connection:
             return pending_ids(connection, space_id, among=among)
 
-    def embedded(self, space_id: int) -> list[int]:
+    def embedded(self, space_id: int) -> array[int]:
         """Return the ids of all episodes that have vectors in the space, ascending."""
         with self._session.read() as connection:
             return _embedded_ids(connection, space_id)
@@ -162,7 +164,7 @@ class VectorLedger:
                 select(embedding.c.episode_row).where(*conditions, fraction * step < _FRACTION_RANGE)
             ).scalars()
             sampled = sorted(result)
-            return sampled if len(sampled) >= min(rows, about) // 2 else _embedded_ids(connection, space_id)[::step]
+            return sampled if len(sampled) >= min(rows, about) // 2 else [*_embedded_ids(connection, space_id)[::step]]
 
     def load(self, space_id: int, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
         """Return (count, vectors) of those of the episodes that have vectors in the space, by id.
@@ -259,10 +261,12 @@ def _retire(connection: Connection, ids: Sequence[int]) -> None:
     connection.execute(update(space).where(one_of(connection, space.c.id, ids)).values(state="retired"))
 
 
-def _embedded_ids(connection: Connection, space_id: int) -> list[int]:
+def _embedded_ids(connection: Connection, space_id: int) -> array[int]:
     """Return the ids of the episodes that have vectors in the space, ascending."""
     conditions = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
-    return sorted(connection.execute(select(embedding.c.episode_row).where(*conditions)).scalars())
+    statement = select(embedding.c.episode_row).where(*conditions)
+    with connection.execute(statement, execution_options={"yield_per": CHUNK}) as rows:
+        return array("q", sorted(array("q", rows.scalars())))
 
 
 def _load_usable(connection: Connection, space_id: int) -> SpaceRow:

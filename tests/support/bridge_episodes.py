@@ -170,7 +170,7 @@ def assert_complete(archive, paths):
         assert catalog.vectors.spaces("building") == []
         seen = []
         for row in catalog.vectors.spaces("active"):
-            space, embedded = Space.from_json(row.definition), catalog.vectors.embedded(row.id)
+            space, embedded = Space.from_json(row.definition), [*catalog.vectors.embedded(row.id)]
             entries = [entry for entry in catalog.vectors.ledger(row.id) if entry.vectors is not None]
             assert sorted(entry.episode_id for entry in entries) == embedded
             points = {point.episode: point for point in opened.index.scan(space)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bridge.index.base import Ids
+    from bridge.index.base import Ids, Vectors
     from bridge.index.embedded.kmeans import Clustering
     from catalog.catalog import Catalog
     from catalog.vectors.records import LedgerEntry
@@ -257,4 +258,9 @@ def _point_of(entry: LedgerEntry, dim: int) -> Point:
 
 
 def _without_vectors(point: Point) -> Point:
-    return replace(point, vectors=np.broadcast_to(np.float32(0.0), point.vectors.shape))
+    return replace(point, vectors=_zeros(point.vectors.shape))
+
+
+@lru_cache(maxsize=256)
+def _zeros(shape: tuple[int, int]) -> Vectors:
+    return np.broadcast_to(np.float32(0.0), shape)

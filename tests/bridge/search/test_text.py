@@ -78,7 +78,7 @@ def embedded(archive):
         (space,) = [space for space in spaces_of(archive) if space.of_text]
         points = {point.episode: point.vectors for point in opened.index.scan(space)}
         rows = {row.fingerprint: row.id for row in opened.catalog.vectors.spaces("active")}
-        assert sorted(points) == opened.catalog.vectors.embedded(rows[space.fingerprint])
+        assert sorted(points) == [*opened.catalog.vectors.embedded(rows[space.fingerprint])]
         return {row.episode_id: points[row.id] for row in opened.catalog.episodes.rows(points).values()}
 
 

@@ -266,7 +266,7 @@ def test_a_space_can_be_meant_for_some_episodes_only(catalog: Catalog) -> None:
     assert catalog.vectors.pending_ids(space.id, Among((), (ids[4],))) == []
     assert not catalog.vectors.activate(space.id, some)
     catalog.vectors.write(space.id, vectors(catalog, [ids[1], ids[4], ids[5]]))
-    assert catalog.vectors.embedded(space.id) == [ids[1], ids[4], ids[5]]
+    assert [*catalog.vectors.embedded(space.id)] == [ids[1], ids[4], ids[5]]
     assert catalog.vectors.activate(space.id, some)
     assert len(catalog.vectors.pending_ids(space.id, everything(catalog))) == 3
 
@@ -305,7 +305,7 @@ def test_withdrawn_episodes_stay_and_are_pending_again(catalog: Catalog) -> None
         (ids[1], None)
     ]
     assert [row.id for row in catalog.vectors.pending(space.id, everything(catalog))] == [ids[1]]
-    assert catalog.vectors.embedded(space.id) == [ids[0], ids[2]]
+    assert [*catalog.vectors.embedded(space.id)] == [ids[0], ids[2]]
     assert catalog.query.count() == 3
 
 
