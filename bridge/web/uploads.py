@@ -13,23 +13,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.results import EpisodeRef
+from bridge.results import EpisodeRef, SeenFrame
 from bridge.search.query.fit import fit_query
 from bridge.spaces.lanes import block_name
 from embedders.space import Space
 from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.core.episode.lanes import REWARD
+from wshard.core.media.read_picture import read_picture
 from wshard.core.messages import shown
 from wshard.core.types import Channel, Episode
 from wshard.errors import EntryNotFoundError, QueryError
 from wshard.formats.npz import parse_npy, read_npz
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bridge.search.query.fit import Query
     from catalog.catalog import Catalog
 
 _PREFIX: Final = "upload-"
 _MOST: Final = 32
+_PICTURE: Final = "picture"
+_PICTURES: Final = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"})
 _CLOCKS: Final = {"t", "time", "timestamp", "step", "timestep", "index", ""}
 _SEPARATORS: Final = ",;\t"
 _CHANNEL: Final = re.compile(r"(.+)\[([^\[\]]+)\]")
@@ -44,12 +49,24 @@ class Uploads:
         self._refs: dict[str, EpisodeRef] = {}
 
     def add(self, catalog: Catalog, name: str, content: bytes) -> EpisodeRef:
-        """Keep a file as a query. Raises QueryError where it fits no Space of the archive, FormatError for damage."""
+        """Keep a file as a query, a picture as an episode of one frame.
+
+        Raises QueryError where it fits no Space of the archive, FormatError for damage, and as read_picture.
+        """
+        if PurePath(name).suffix.lower() in _PICTURES:
+            picture = Channel.of(_PICTURE, read_picture(content)[None])
+            episode = Episode(PurePath(name).name, "", 1, observations={_PICTURE: picture})
+            return self._save(name, episode, SeenFrame(f"signal/{_PICTURE}", 0))
         rows = catalog.vectors.spaces("active")
         spaces = [space for space in (Space.from_json(row.definition) for row in rows) if not space.of_text]
         query = read_upload(name, content, {lane.name for space in spaces for lane in space.lanes})
         fits = fit_query(query, spaces)
         episode = query if isinstance(query, Episode) else _as_episode(name, *next(iter(fits.items())))
+        return self._save(name, episode, lanes=[lane.name for lane in next(iter(fits)).lanes])
+
+    def _save(
+        self, name: str, episode: Episode, seen: SeenFrame | None = None, lanes: Sequence[str] = ()
+    ) -> EpisodeRef:
         uid = f"{_PREFIX}{secrets.token_hex(8)}"
         with self._lock:
             self._folder = self._folder or TemporaryDirectory(prefix="wshard-queries-")
@@ -57,8 +74,8 @@ class Uploads:
             save_wshard(episode, path)
             while len(self._refs) >= _MOST:
                 Path(self._refs.pop(next(iter(self._refs))).file_path).unlink()
-            metadata = {"length": episode.length, "lanes": [lane.name for lane in next(iter(fits)).lanes]}
-            self._refs[uid] = EpisodeRef(PurePath(name).name, str(path), 1.0, metadata, uid=uid)
+            metadata = {"length": episode.length, "lanes": [*lanes]}
+            self._refs[uid] = EpisodeRef(PurePath(name).name, str(path), 1.0, metadata, uid=uid, seen=seen)
             return self._refs[uid]
 
     def find(self, uid: str) -> EpisodeRef | None:
@@ -89,7 +106,7 @@ def read_upload(name: str, content: bytes, known: set[str]) -> Query:
     if suffix == ".npy":
         return parse_npy(content, name)
     if suffix != ".npz":
-        raise QueryError(f"{name}: expected a file that ends in .npz, .npy, .csv or .wshard")
+        raise QueryError(f"{name}: expected a file that ends in .npz, .npy, .csv or .wshard, or a picture")
     arrays = read_npz(io.BytesIO(content))
     if len(arrays) == 1:
         return next(iter(arrays.values()))

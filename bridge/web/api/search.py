@@ -46,6 +46,10 @@ def _find(call: ApiCall, kind: type[CommonOptions]) -> Hits:
     options = {one.name: call[one.served_as or one.name] for one in options_of(kind) if one.offered}
     options |= {name: [_read_query(call, text) for text in options[name]] for name in ("like", "unlike")}
     find = archive.search if kind is SearchOptions else archive.moments
+    if query is not None and query.seen is not None:  # a picture
+        options |= {"image": query}
+        query = None
+        options.pop("alignment", None)  # of timesteps, which a picture has not
     with call.archive.searching:
         return find(
             query, embedder=call["embedder"], lanes=call["lane"] or None, where=call["where"] or None, **options
@@ -108,7 +112,7 @@ ENDPOINTS: Final = (
     Endpoint(
         "POST",
         UPLOADS,
-        "Keeps a file as a query: .wshard, .npz, .npy or .csv. It stays outside of the archive",
+        "Keeps a file as a query: .wshard, .npz, .npy, .csv, or a picture. It stays outside of the archive",
         upload_query,
         (Parameter("name", "name of the file", required=True),),
         takes_file=True,

@@ -25,6 +25,7 @@ from bridge.web.api import listing, scatter
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
 from wshard import TrajectoryIngestor, convert_location, open_wshard
+from wshard.core.media.images import encode_image
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -278,6 +279,21 @@ def test_uploaded_queries_find_what_their_arrays_find(app, client, home):
     for _ in range(40):
         assert client.post("/api/queries", params={"name": "a.npy"}, content=files["a.npy"]).status_code == 200
     assert client.get("/api/search", params={"query": made["uid"]}).status_code == 404, "only the last ones stay"
+
+
+def test_an_uploaded_picture_finds_what_the_file_finds(app, client, home):
+    with open_wshard((home / "episodes" / "06.wshard").read_bytes()) as file:
+        picture = encode_image(file["cam"][31], "png")
+    made = client.post("/api/queries", params={"name": "seen.png"}, content=picture).json()
+    assert (made["length"], made["episode_id"]) == (1, "seen.png")
+    for path, find in (("/api/search", app.archive.archive.search), ("/api/moments", app.archive.archive.moments)):
+        expected = [(hit.uid, hit.seen.camera, hit.seen.step) for hit in find(image=picture, top_k=4)]
+        items = get(client, path, query=made["uid"], top=4)["items"]
+        assert [(hit["uid"], hit["seen"]["camera"], hit["seen"]["step"]) for hit in items] == expected
+    assert expected
+    assert get(client, "/api/series", of=made["uid"], lanes=1)["items"][0]["pictures"] == ["signal/picture"]
+    for content in (b"", b"<svg/>", picture[:40]):
+        assert client.post("/api/queries", params={"name": "seen.png"}, content=content).status_code == 400
 
 
 def test_hits_are_those_of_the_commands(client, home):

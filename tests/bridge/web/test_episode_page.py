@@ -9,6 +9,7 @@ import numpy as np
 from web_app import PICTURES, find_violations
 
 from wshard import open_wshard
+from wshard.core.media.images import encode_image
 
 DARK = """(plot, steps) => { const canvas = plot.querySelector('canvas'), over = plot.querySelector('.u-over');
     const at = step => Math.round(over.offsetLeft + over.offsetWidth * step / 103);
@@ -245,6 +246,29 @@ def test_a_search_begins_with_an_episode_a_file_or_a_drawing(page, app):
     assert page.locator(".hit header a").first.inner_text() == "arm-04", "nobody ingested the file, but its copy"
     page.locator(".example", has_text="like other.wshard (92 timesteps)").wait_for()
     assert page.get_by_role("button", name="Learn from these").count() == 0, "its vectors are not in the archive"
+
+
+def test_a_dropped_picture_finds_frames_and_opens_one(page, app):
+    with app.archive.archive.episode("arm-09").open() as file:
+        png = encode_image(file["cam"][31], "png")
+    page.goto(f"{app.url}/search")
+    dropped = page.evaluate_handle(
+        """(bytes) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array(bytes)], "seen.png", { type: "image/png" }));
+            return transfer;
+        }""",
+        [*png],
+    )
+    page.get_by_label("Upload or draw").dispatch_event("drop", {"dataTransfer": dropped})
+    first = page.locator(".hit").first
+    first.get_by_text("frame 31 of cam").wait_for()
+    first.locator(".frame img").wait_for()
+    assert "cam" in first.locator(".frame img").get_attribute("src")
+    assert first.locator(".score").inner_text() == "1.000"
+    first.locator("header a").click()
+    page.wait_for_url(re.compile(r"/episodes/.*span=31(:|%3A)32"))
+    page.get_by_text(re.compile(r"· 31 / \d+")).first.wait_for()
 
 
 def test_a_movement_is_drawn_by_mouse_or_by_keys(page, app):

@@ -25,14 +25,14 @@ export class QueryStarts {
     this.offered = [];
     this.thumbnails = new Thumbnails(() => this.drawList());
     this.problem = h("p", { class: "problem", role: "alert" });
-    this.file = h("input", { type: "file", accept: ".npz,.npy,.csv,.wshard", "aria-label": "File of a query", onchange: () => void this.take(this.file.files?.[0]) });
+    this.file = h("input", { type: "file", accept: ".npz,.npy,.csv,.wshard,.png,.jpg,.jpeg,.webp,.gif,.bmp", "aria-label": "File of a query", onchange: () => void this.take(this.file.files?.[0]) });
     this.pad = new DrawingPad((file) => this.take(file));
     const drop = h("section", {
       "aria-label": "Upload or draw",
       ondragover: (/** @type {Event} */ event) => event.preventDefault(),
       ondrop: (/** @type {DragEvent} */ event) => { event.preventDefault(); void this.take(event.dataTransfer?.files[0]); },
-    }, h("h2", {}, "Upload or draw a movement"),
-    h("p", { class: "soft" }, "A recording (.wshard), or arrays [timesteps, channels] (.npz, .npy, .csv). It is kept only for searches."),
+    }, h("h2", {}, "Drop a file or a picture, or draw"),
+    h("p", { class: "soft" }, "A picture of what a camera saw, a recording (.wshard), or arrays [timesteps, channels] (.npz, .npy, .csv). It is kept only for searches."),
     this.file, this.problem,
     h("details", { ontoggle: () => { if (!this.pad.drawing.channels.length) void this.pad.begin().catch((error) => this.report(error)); } },
       h("summary", {}, "Draw one"), this.pad.element));

@@ -142,6 +142,8 @@ export class HitList {
     const isSpan = hit.span[1] > hit.span[0] && (hit.span[0] > 0 || hit.span[1] < hit.metadata.length);
     const marks = this.options.marks();
     const name = isSpan ? named : hit.uid;
+    const { seen } = hit;
+    const opened = seen ? `${seen.step}:${seen.step + 1}` : isSpan ? `${span[0]}:${span[1]}` : null;
     const mark = (/** @type {boolean} */ right) => h("button", {
       class: "mark", "aria-label": right ? "More like this" : "Not like this", title: right ? "more like this" : "not like this",
       "aria-pressed": String((right ? marks.like : marks.unlike).includes(name)),
@@ -153,9 +155,9 @@ export class HitList {
     const element = h("li", { class: "hit" },
       h("header", {},
         h("span", { class: "score" }, hit.score.toFixed(3)),
-        h("a", { href: address(episodePath(hit.uid), isSpan ? { span: `${span[0]}:${span[1]}` } : {}) }, hit.name || hit.episode_id || hit.uid),
+        h("a", { href: address(episodePath(hit.uid), { span: opened }) }, hit.name || hit.episode_id || hit.uid),
         mark(true), mark(false)),
-      h("p", { class: "soft" }, [isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id, hit.words].filter(Boolean).join(" · ")),
+      h("p", { class: "soft" }, [seen && `frame ${seen.step} of ${seen.camera.replace("signal/", "")}`, isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id, hit.words].filter(Boolean).join(" · ")),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
       compared.length > 0 && h("p", { class: "soft lanes" }, "compared by: ", compared.join(" · ")),
       lanes.length > 0 && h("p", { class: "soft lanes" }, lanes.join(" · ")),
@@ -170,7 +172,8 @@ export class HitList {
       const series = item.lanes[0];
       if (!series) return;
       const width = item.pictures.length ? WIDTH - 76 : WIDTH;
-      if (item.pictures.length) fill(picture, drawPicture(pictureUrl(hit.uid, item.pictures[0], Math.floor((span[0] + span[1]) / 2), 128), { width: 70 }));
+      const shown = seen ? [seen.camera, seen.step] : [item.pictures[0], Math.floor((span[0] + span[1]) / 2)];
+      if (item.pictures.length) fill(picture, drawPicture(pictureUrl(hit.uid, shown[0], shown[1], 128), { width: 70 }));
       const nothing = { lane: "", steps: [], channels: [], values: [], of: 0 };
       const pairs = query ? pairsOf(hit.alignment || [], asked, span) : series.steps.map((/** @type {number} */ step) => [0, step]);
       drawOverlay(overlay, { query: query && query.of === series.of ? query : nothing, hit: series, pairs, channels, width, height: 96 });
