@@ -22,6 +22,9 @@ def check(
     ] = None,
     where: WhereOption = None,
     limits: LimitsOption = None,
+    cameras: Annotated[
+        bool, typer.Option("--cameras", help="Look at the frames of cameras, too: up to 120 of each are decoded.")
+    ] = False,
     every: Annotated[bool, typer.Option("--all", help="List episodes without findings, too.")] = False,
     workers: ReadersOption = 1,
     limit: LimitOption = 50,
@@ -39,7 +42,14 @@ def check(
     thresholds = read_quality_limits(limits)
     with open_named(archive) as opened, show_progress() as progress:
         report_unknown(opened.catalog, where)
-        done = opened.check(paths or (), where=where or "", limits=thresholds, workers_count=workers, progress=progress)
+        done = opened.check(
+            paths or (),
+            where=where or "",
+            limits=thresholds,
+            cameras=cameras,
+            workers_count=workers,
+            progress=progress,
+        )
     flagged = [one for one in done if one.findings]
     shown = sorted(done if every else flagged, key=lambda one: (-one.worst, one.path))
     if as_json:

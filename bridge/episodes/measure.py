@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.episodes.anomalies import Anomalies, find_anomalies
-from bridge.spaces.lanes import is_vector
-from catalog.records import LaneDefinition
 from embedders.numeric import bridge_gaps
 from embedders.statistics import measure_moments, spreads_of
 from wshard.core.channel_names import channel_labels
 from wshard.core.episode.lanes import REWARD, TICKS, TIMESTAMPS
-from wshard.core.quality.measure import measure, measure_alike
+from wshard.core.quality.measure import measure_alike
 from wshard.core.quality.measure_vector import MeasureLayout
 from wshard.errors import IngestError
 
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.episodes.open import OpenLocations
-    from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
+    from wshard.core.episode.protocol import EpisodeReader
 
 _MEASURED: Final = ("signal/", "action/")
 
@@ -77,17 +74,6 @@ class Summary:
     anomalies: Anomalies = field(default_factory=Anomalies)
 
 
-@dataclass(frozen=True, eq=False)
-class Examined:
-    """An episode that was read and measured."""
-
-    address: EpisodeAddress
-    episode_id: str
-    env_id: str
-    digest: str
-    measured: Measured
-
-
 def check_length(file: EpisodeReader) -> None:
     """Raise IngestError for an episode without timesteps."""
     if file.length < 1:
@@ -127,8 +113,8 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
     if not measuring:
         return [Summary(spreads, None) for spreads in by_name]
     odd = find_anomalies(form, columns, tables, [member.times for member in members])
-    measured_lanes = tuple(lane for lane in form.lanes if _is_measured(lane[0]))
-    measured_form = MeasureLayout(measured_lanes, tuple(lane for lane in form.labels if _is_measured(lane[0])))
+    measured_lanes = tuple(lane for lane in form.lanes if is_measured(lane[0]))
+    measured_form = MeasureLayout(measured_lanes, tuple(lane for lane in form.labels if is_measured(lane[0])))
     if measured_form != form:
         columns = columns[
             :, np.repeat([lane in measured_form.lanes for lane in form.lanes], [n for _, n in form.lanes])
@@ -181,24 +167,6 @@ def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:
     return [row.tobytes() for row in numbers]
 
 
-def examine(address: EpisodeAddress, locations: OpenLocations, *, every_byte: bool) -> Examined:
-    """Read and measure an episode; every_byte: verify all of its data.
-
-    Raises FormatError and its subclasses for a damaged block, IngestError for an empty episode, OSError.
-    """
-    with locations.open(address) as file:
-        if every_byte:
-            file.verify()
-        check_length(file)
-        lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
-        measured_lanes = [
-            lane.name for lane in lanes if is_vector(lane) and _is_measured(lane.name) and file.has(lane.name)
-        ]
-        numbers = numbers_of(file, measured_lanes)
-        measured = Measured(*measure(numbers.lanes, numbers.length, numbers.times, numbers.unit_s))
-        return Examined(address, file.id, file.env_id, file.digest(), measured)
-
-
-def _is_measured(lane: str) -> bool:
+def is_measured(lane: str) -> bool:
     """Return whether a lane is measured: observations, actions and the reward are, predictions are not."""
     return lane.startswith(_MEASURED) or lane == REWARD

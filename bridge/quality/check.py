@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bridge.episodes.discover import discover
-from bridge.episodes.measure import Examined, examine
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, attempt
 from bridge.names import EpisodeNames
+from bridge.quality.cameras import CameraChecker
+from bridge.quality.examine import Examined, examine
 from bridge.quality.judge import INTEGRITY, Checker, Subject, findings_of
 from bridge.support.batches import batches
 from bridge.support.progress import Silent
@@ -74,6 +75,7 @@ class Work:
     checker: Checker
     pool: Workers
     watch: Progress
+    cameras: CameraChecker | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,20 +93,29 @@ class _Checkups:
 
     def complete(self, subject: Subject, verdict: Verdict) -> None:
         """Add the verdict on a subject to its checkup."""
-        place = self._waiting.pop(subject)
-        self.done[place] = replace(self.done[place], scores=verdict.scores, findings=findings_of(verdict))
+        self.extend(self._waiting.pop(subject), verdict)
+
+    def extend(self, place: int, verdict: Verdict) -> None:
+        """Add a verdict to the checkup at a place."""
+        earlier = self.done[place]
+        findings = (*earlier.findings, *findings_of(verdict))
+        self.done[place] = replace(earlier, scores={**earlier.scores, **verdict.scores}, findings=findings)
 
 
-def check_episodes(
+def check_episodes(  # noqa: PLR0913  (options of one check)
     archive: Archive,
     paths: Sequence[str | os.PathLike[str]] = (),
     *,
     where: Where | str = "",
     limits: Thresholds = DEFAULT_THRESHOLDS,
+    cameras: bool = False,
     workers_count: int = 1,
     progress: Progress | None = None,
 ) -> Checkups:
     """Check the given files, folders and catalogued episodes, or else the catalogued ones that match the filter.
+
+    cameras: look at up to 120 frames of each camera, too, and compare them with those of the same environment among
+    the checked episodes.
 
     Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unsaved` of the result says
     why. Raises EntryNotFoundError, SourceNotFoundError, FilterError.
@@ -120,11 +131,15 @@ def check_episodes(
     checkups = _Checkups()
     with workers(workers_count) as pool:
         checker = Checker(catalog, limits, checkups.complete)
-        check_all(Work(catalog, checker, pool, progress or Silent()), addresses, every_byte=True, found=checkups)
+        watching = CameraChecker(catalog, checkups.extend) if cameras else None
+        work = Work(catalog, checker, pool, progress or Silent(), watching)
+        check_all(work, addresses, every_byte=True, found=checkups)
         checker.finish()
+        if watching is not None:
+            watching.finish()
     for failure in unreadable:
         checkups.add(_failed(failure, None))
-    checkups.done.unsaved = checker.unsaved
+    checkups.done.unsaved = checker.unsaved or (None if watching is None else watching.unsaved)
     return checkups.done
 
 
@@ -134,7 +149,9 @@ def check_all(
     """Give what can be read to the checker and flag the rest; found gets a checkup of each episode."""
     work.watch.stage("checking", len(addresses))
     add = found.add if found is not None else lambda *_: None
-    for outcome in work.pool.each(partial(_examine, every_byte=every_byte), batches(addresses)):
+    for outcome in work.pool.each(
+        partial(_examine, every_byte=every_byte, cameras=work.cameras is not None), batches(addresses)
+    ):
         known = dict(known_episodes(work.catalog, [one.address for one in outcome]))
         ids = [one.id for one in known.values() if one is not None]
         rows = work.catalog.episodes.rows(ids)
@@ -144,6 +161,8 @@ def check_all(
             subjects.append(Subject(id_, one.digest, one.env_id, one.measured))
             uid = rows[id_].uid if id_ in rows else None
             add(Checkup(one.address.uri, one.episode_id, uid, {}, (), one.address.key), subjects[-1])
+            if found is not None and work.cameras is not None and one.cameras is not None:
+                work.cameras.take(len(found.done) - 1, subjects[-1], one.cameras)
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
             entry = known[failure.address]
@@ -163,6 +182,7 @@ def _id_of(known: Known | None, digest: str) -> int | None:
     return known.id if known is not None and known.digest == digest else None
 
 
-def _examine(addresses: Sequence[EpisodeAddress], *, every_byte: bool) -> list[Examined | Failure]:
+def _examine(addresses: Sequence[EpisodeAddress], *, every_byte: bool, cameras: bool) -> list[Examined | Failure]:
     with OpenLocations() as locations:
-        return [attempt(partial(examine, one, locations, every_byte=every_byte), one) for one in addresses]
+        look = partial(examine, locations=locations, every_byte=every_byte, cameras=cameras)
+        return [attempt(partial(look, one), one) for one in addresses]

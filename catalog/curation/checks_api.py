@@ -12,11 +12,12 @@ from catalog.database.schema import checked, episode, finding, score
 from catalog.query.facts import load_findings
 from catalog.vectors import ledger
 from wshard.core.arguments import episode_ids
+from wshard.core.quality.thresholds import CAMERA
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection, Table
 
     from catalog.records import CheckFinding, CheckResult
     from catalog.session import Session
@@ -68,17 +69,24 @@ class CheckResults:
         """
         latest = {verdict.episode_id: verdict for verdict in verdicts}
         with self._session.write() as connection:
-            statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
-            digests = {row.id: row.digest for row in connection.execute(statement)}
             flagged_later = _flagged_since_check(connection, latest.keys() - set(doubted))
-            current = [
-                verdict
-                for verdict in latest.values()
-                if digests.get(verdict.episode_id) == verdict.digest and verdict.episode_id not in flagged_later
-            ]
+            current = [one for one in _unchanged(connection, latest) if one.episode_id not in flagged_later]
             if current:
                 _replace(connection, current, most)
                 ledger.advance(connection)
+            return len(current)
+
+    def set_cameras_checked(self, verdicts: Sequence[CheckResult]) -> int:
+        """Replace the results of checks of cameras, of episodes whose data has not changed; return their number."""
+        by_id = {verdict.episode_id: verdict for verdict in verdicts}
+        with self._session.write() as connection:
+            current = _unchanged(connection, by_id)
+            ids = [verdict.episode_id for verdict in current]
+            for table, prefix in ((finding, ""), (score, PREFIX)):
+                among = one_of(connection, table.c.episode_row, ids)
+                connection.execute(delete(table).where(among, _of_cameras(table, prefix)))
+            _insert_results(connection, current)
+            ledger.advance(connection)
             return len(current)
 
     def flag(self, ids: Sequence[int], found: CheckFinding) -> int:
@@ -109,21 +117,30 @@ class CheckResults:
             return load_findings(connection, episode_ids(ids))
 
 
+def _unchanged(connection: Connection, verdicts: Mapping[int, CheckResult]) -> list[CheckResult]:
+    """Return the results of episodes, by id, that are catalogued with the data that was checked."""
+    statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, verdicts))
+    digests = {row.id: row.digest for row in connection.execute(statement)}
+    return [one for one in verdicts.values() if digests.get(one.episode_id) == one.digest]
+
+
 def _flagged_since_check(connection: Connection, ids: Collection[int]) -> set[int]:
     """Return the ids of the episodes that flag() flagged after their last check: they have findings, but no check."""
     later_checks = (
         select(checked.c.episode_row).where(checked.c.episode_row == finding.c.episode_row).correlate(finding)
     )
-    conditions = (one_of(connection, finding.c.episode_row, ids), ~later_checks.exists())
+    conditions = (one_of(connection, finding.c.episode_row, ids), ~later_checks.exists(), ~_of_cameras(finding, ""))
     return set(connection.execute(select(finding.c.episode_row).where(*conditions)).scalars())
 
 
 def _replace(connection: Connection, verdicts: Sequence[CheckResult], most: int) -> None:
     ids = [verdict.episode_id for verdict in verdicts]
-    for table in (finding, checked):
-        connection.execute(delete(table).where(one_of(connection, table.c.episode_row, ids)))
-    check_scores = (score.c.name >= PREFIX, score.c.name < PREFIX[:-1] + "/")
-    connection.execute(delete(score).where(one_of(connection, score.c.episode_row, ids), *check_scores))
+    connection.execute(delete(checked).where(one_of(connection, checked.c.episode_row, ids)))
+    among = one_of(connection, finding.c.episode_row, ids)
+    connection.execute(delete(finding).where(among, ~_of_cameras(finding, "")))
+    among = one_of(connection, score.c.episode_row, ids)
+    of_checks = score.c.name.startswith(PREFIX, autoescape=True)
+    connection.execute(delete(score).where(among, of_checks, ~_of_cameras(score, PREFIX)))
     in_families = (one_of(connection, checked.c.family, {verdict.family for verdict in verdicts}),)
     statement = select(checked.c.family, func.count(checked.c.measures)).where(
         *in_families, checked.c.measures.is_not(None)
@@ -135,6 +152,14 @@ def _replace(connection: Connection, verdicts: Sequence[CheckResult], most: int)
         counts[verdict.family] = counts.get(verdict.family, 0) + is_stored
         rows.append((verdict.episode_id, verdict.version, verdict.family, verdict.measures if is_stored else None))
     insert_rows(connection, checked, ("episode_row", "version", "family", "measures"), rows)
+    _insert_results(connection, verdicts)
+
+
+def _of_cameras(table: Table, prefix: str) -> ColumnElement[bool]:
+    return table.c.name.startswith(prefix + CAMERA, autoescape=True)
+
+
+def _insert_results(connection: Connection, verdicts: Sequence[CheckResult]) -> None:
     scores = [
         (verdict.episode_id, PREFIX + name, float(value))
         for verdict in verdicts

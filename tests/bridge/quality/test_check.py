@@ -438,3 +438,27 @@ def test_the_command_reports_and_exits(archive, folder, tmp_path):
     assert (code, out.strip()) == (0, f"0 of {COUNT} episodes flagged")
     code, _, err = run("check", folder, "-a", archive, "-w", "flag:*")
     assert (code, "expected either files or --where" in err) == (2, True)
+
+
+def test_cameras_are_checked_on_request_and_results_stay(tmp_path):
+    frames = np.random.default_rng(0).integers(60, 200, (COUNT, 120, 16, 16, 3)).astype(np.uint8)
+    frames[5, 20:40] = 0
+    save(tmp_path / "in", *(episode(number, cam=frames[number]) for number in range(COUNT)))
+    ingest(tmp_path / "lab", tmp_path / "in")
+    assert command("check", "--archive", "lab", folder=tmp_path).exit_code == 0
+    seen = command("check", "--cameras", "--archive", "lab", "--json", folder=tmp_path)
+    (found,) = json.loads(seen.stdout)["items"]
+    assert (seen.exit_code, found["episode_id"]) == (1, "arm-05")
+    assert found["findings"][0]["reason"].startswith("signal/cam: 17% dark frames, first at timestep 20")
+    for line in (("check",), ("ingest", "in")):
+        command(*line, "--archive", "lab", folder=tmp_path)
+        with opened_archive(tmp_path / "lab") as archive:
+            count = archive.catalog.query.count
+            assert count("flag:camera-dark") == count("flag:camera-*") == 1
+            assert count("score.quality.camera-dark:1..") == 1
+            assert count("score.quality.spike:0..") == COUNT
+    frames[5, 20:40] = 99
+    save(tmp_path / "in", episode(5, cam=frames[5]))
+    ingest(tmp_path / "lab", tmp_path / "in")
+    with opened_archive(tmp_path / "lab") as archive:
+        assert archive.catalog.query.count("flag:camera-*") == 0

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+CAMERA: Final = "camera-"
+"""Prefix of the names of checks of cameras; their results are stored apart from those of the others."""
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """Limits of the quality checks. Score = measured value / limit: 1 and above is flagged; a limit of inf never is.

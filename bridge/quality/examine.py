@@ -1,0 +1,82 @@
+"""Reads and measures one episode for checks, with its cameras where they are looked at, too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bridge.episodes.measure import Measured, check_length, is_measured, numbers_of
+from bridge.spaces.lanes import is_picture, is_vector
+from catalog.records import LaneDefinition
+from wshard.core.quality.cameras import find_motion, measure_camera
+from wshard.core.quality.measure import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.episodes.open import OpenLocations
+    from wshard.core.episode.lane_view import LazyLane
+    from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
+    from wshard.core.quality.cameras import CameraMeasures
+
+
+@dataclass(frozen=True)
+class SeenCameras:
+    """The measures of an episode's cameras, by lane; form: their names and sizes."""
+
+    form: tuple[tuple[str, tuple[int, ...]], ...]
+    measures: Mapping[str, CameraMeasures]
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """An episode that was read and measured."""
+
+    address: EpisodeAddress
+    episode_id: str
+    env_id: str
+    digest: str
+    measured: Measured
+    cameras: SeenCameras | None = None
+
+
+def examine(address: EpisodeAddress, locations: OpenLocations, *, every_byte: bool, cameras: bool) -> Examined:
+    """Read and measure an episode; every_byte: verify all of its data; cameras: look at their frames, too.
+
+    Raises FormatError and its subclasses for a damaged block, IngestError for an empty episode, OSError.
+    """
+    with locations.open(address) as file:
+        if every_byte:
+            file.verify()
+        check_length(file)
+        lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
+        measured_lanes = [
+            lane.name for lane in lanes if is_vector(lane) and is_measured(lane.name) and file.has(lane.name)
+        ]
+        numbers = numbers_of(file, measured_lanes)
+        measured = Measured(*measure(numbers.lanes, numbers.length, numbers.times, numbers.unit_s))
+        seen = _see_cameras(file, lanes, numbers.lanes) if cameras else None
+        return Examined(address, file.id, file.env_id, file.digest(), measured, seen)
+
+
+def _see_cameras(
+    file: EpisodeReader, lanes: Sequence[LaneDefinition], observed: Mapping[str, NDArray[np.generic]]
+) -> SeenCameras:
+    """Measure the cameras of an open episode; observed: its vectors, which say when the robot moves."""
+    form, measures = [], {}
+    moving = find_motion([values for name, values in sorted(observed.items()) if name.startswith("signal/")])
+    for lane in sorted(lanes, key=lambda lane: lane.name):
+        if lane.name.startswith("signal/") and is_picture(lane) and lane.dtype == "u8" and file.has(lane.name):
+            view = file.lane_view(lane.name)
+            measures[lane.name] = measure_camera(partial(_take, view), file.length, moving)
+            form.append((lane.name, tuple(lane.shape)))
+    return SeenCameras(tuple(form), measures)
+
+
+def _take(view: LazyLane, start: int, stop: int) -> NDArray[Any]:
+    return np.asarray(view[start:stop])
