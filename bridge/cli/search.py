@@ -14,8 +14,9 @@ from wshard.cli.common import JsonOption, parse_span, print_json, printable, rep
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from bridge.archive import Archive
     from bridge.hits import Hits
 
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
@@ -56,6 +57,7 @@ def search(
     filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen), "image": image}
+        _describe(opened, query, given, lanes, embedder)
         hits = opened.search(
             example, embedder=embedder, lanes=options.parse_lanes(lanes), text_encoder=text_encoder, **given
         )
@@ -99,6 +101,7 @@ def moments(
     filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
         given = {**filters, **options.read_chosen(chosen), "image": image}
+        _describe(opened, query, given, lanes, embedder)
         hits = opened.moments(example, embedder=embedder, lanes=options.parse_lanes(lanes), **given)
         names = opened.catalog.query.short_names(hits)
     if as_json:
@@ -111,6 +114,23 @@ def moments(
             limits = {"--per-episode": chosen["per_episode"], "--min-score": chosen["min_score"]}
             limiting = ", ".join(["--max-overlap", *(name for name, limit in limits.items() if limit is not None)])
             typer.echo(f"fewer than {chosen['top_k']}: other candidates were excluded by {limiting}", err=True)
+
+
+def _describe(
+    opened: Archive, query: str | None, given: Mapping[str, Any], lanes: str | None, embedder: str | None
+) -> None:
+    """Describe the camera frames that a picture will be compared with, and show the progress of it."""
+    if given["image"] is None and "#" not in (query or ""):
+        return
+    from bridge.search.query.options import CommonOptions
+    from bridge.support.progress import show_progress
+
+    retriever = opened.retriever(embedder, lanes=options.parse_lanes(lanes))
+    named = {name: given[name] for name in ("env_id", "min_length", "reward_range", "where")}
+    if given["image"] is None and retriever.pictures.read(query, CommonOptions())[0] is None:
+        return
+    with show_progress() as progress:
+        retriever.pictures.describe(CommonOptions(**named).filters, progress, stride=given.get("stride"))
 
 
 def _read_filters(

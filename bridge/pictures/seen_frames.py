@@ -96,9 +96,11 @@ class SeenFrames:
                         yield Seen(row, camera, *found)
                     watch.advance(1)
 
-    def find_near(self, row: EpisodeRow, camera: str, step: int, locations: OpenLocations) -> Seen | None:
+    def find_near(
+        self, row: EpisodeRow, camera: str, step: int, locations: OpenLocations, stride: float
+    ) -> Seen | None:
         """Return all frames between those described before and after a timestep; None if they cannot be read."""
-        known = self._of(row, camera, locations, STRIDE)
+        known = self._of(row, camera, locations, stride)
         place = int(np.searchsorted(known.steps, step))
         first = int(known.steps[place - 1]) + 1 if place else 0
         stop = int(known.steps[place + 1]) if place + 1 < len(known.steps) else row.length

@@ -12,6 +12,7 @@ import numpy as np
 from bridge.answered import Answered, LeftOut
 from bridge.episodes.open import OpenLocations
 from bridge.hits import Hits
+from bridge.pictures.features import STRIDE
 from bridge.pictures.question import Question, QuestionReader
 from bridge.pictures.seen_frames import SeenFrames
 from bridge.results import EpisodeRef, SeenFrame, make_ref
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
     from bridge.pictures.seen_frames import Seen
     from bridge.search.query.options import CommonOptions, SearchOptions
     from bridge.search.query.prepare import QueryPreparer
+    from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from embedders.image.frame_encoder import FrameEncoder
 
 _MOST_SHOWN: Final = 3  # episodes that cannot be read, in a message
 _MORE: Final = 2  # times the wanted hits whose frames are all compared, near the best described ones
-_TAKEN: Final = {"top_k", "like", "unlike", "min_score", "exclude_self", "max_overlap", "per_episode", "contributions",
-                 "text"}  # fmt: skip
+_TAKEN: Final = {"top_k", "stride", "like", "unlike", "min_score", "exclude_self", "max_overlap", "per_episode",
+                 "contributions", "text"}  # fmt: skip
 
 
 class PictureSearch:
@@ -61,6 +63,8 @@ class PictureSearch:
             one.name for one in options_of(type(options))
             if one.name not in _TAKEN and getattr(options, one.name) != one.default
         ]  # fmt: skip
+        if question is None and options.stride is not None:
+            raise QueryError("stride: expected a picture with it (--image FILE, image=), found none")
         if refused:
             raise QueryError(f"image: expected a search by picture without {', '.join(refused)}, found both")
         return question, is_frame
@@ -95,7 +99,8 @@ class PictureSearch:
             where &= all_of(~Compare("uid", "in", tuple(sorted(question.uids))))
         failures: list[Failure] = []
         by_episode: dict[int, list[EpisodeRef]] = {}
-        for seen in frames.load(where, self._lanes, failures):
+        stride = STRIDE if options.stride is None else options.stride
+        for seen in frames.load(where, self._lanes, failures, stride=stride):
             found = by_episode.setdefault(seen.episode.id, [])
             if len(seen.rows):
                 scores = _score(seen.rows, like, unlike)
@@ -106,7 +111,8 @@ class PictureSearch:
         hits = sorted((hit for hit in hits if hit.score >= least), key=_order)
         with OpenLocations() as locations:
             first = [hit for hit in hits[: _MORE * options.top_k] if locations.exists(hit.address)]
-            exact = [self._find_exactly(hit, locations, like, unlike) for hit in first]
+            near = (self._find_near(hit, locations, stride) for hit in first)
+            exact = [_at_best(hit, frames_near, like, unlike) for hit, frames_near in zip(first, near, strict=True)]
         there = sorted(exact, key=_order)[: options.top_k]
         left_out = self._left_out(where, len(by_episode), failures)
         return Hits(
@@ -116,19 +122,16 @@ class PictureSearch:
             answered=Answered(compared=len(by_episode) if left_out else None, left_out=left_out),
         )
 
-    def _find_exactly(
-        self, hit: EpisodeRef, locations: OpenLocations, like: NDArray[np.float32], unlike: NDArray[np.float32]
-    ) -> EpisodeRef:
-        """Return the hit with the best of the frames around its frame, all of which are described now."""
+    def describe(self, where: Where, progress: Progress, *, stride: float | None = None) -> None:
+        """Describe the frames that searches of these episodes compare, where they are not yet, and report progress."""
+        for _ in self.frames().load(where, self._lanes, [], stride=stride or STRIDE, progress=progress):
+            pass
+
+    def _find_near(self, hit: EpisodeRef, locations: OpenLocations, stride: float) -> Seen | None:
+        """Return all frames around that of a hit, which are described now; None if they cannot be read."""
         frame: SeenFrame = hit.seen  # type: ignore[assignment]
-        near = self.frames().find_near(self._archive.catalog.episodes.get(hit.uid), frame.camera, frame.step, locations)
-        if near is None:
-            return hit
-        scores = _score(near.rows, like, unlike)
-        frame_found = int(near.features.steps[int(scores.argmax())])
-        span = min(hit.span[0], frame_found), max(hit.span[1], frame_found + 1)
-        best = _hit(near, scores, int(scores.argmax()), span)
-        return best if best.score > hit.score else hit
+        row = self._archive.catalog.episodes.get(hit.uid)
+        return self.frames().find_near(row, frame.camera, frame.step, locations, stride)
 
     def fuse(
         self, question: Question, options: SearchOptions, query: Any, search: Callable[[Any, SearchOptions], Hits]
@@ -149,6 +152,17 @@ class PictureSearch:
         found = [LeftOut(unseen, "have no camera of this choice", "pictures are compared with cameras only")]
         found += [LeftOut(len(failures), "have frames that cannot be read", named)]
         return tuple(one for one in found if one.episodes > 0)
+
+
+def _at_best(hit: EpisodeRef, near: Seen | None, like: NDArray[Any], unlike: NDArray[Any]) -> EpisodeRef:
+    """Return the hit with the best of the frames around its frame, which then is in its span."""
+    if near is None:
+        return hit
+    scores = _score(near.rows, like, unlike)
+    best = int(scores.argmax())
+    step = int(near.features.steps[best])
+    found = _hit(near, scores, best, (min(hit.span[0], step), max(hit.span[1], step + 1)))
+    return found if found.score > hit.score else hit
 
 
 def _order(hit: EpisodeRef) -> tuple[float, str]:

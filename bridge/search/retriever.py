@@ -69,7 +69,7 @@ class TrajectoryRetriever:
         self._archive, self._close = archive_of(deepdata_url, archive=archive, token=token)
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
-        self._pictures = PictureSearch(self._archive, self._queries, None if names is None else [*names])
+        self.pictures = PictureSearch(self._archive, self._queries, None if names is None else [*names])
         self._stored = StoredVectors(self._archive)
         self._changes = ChangeCheck()
         self._rows = EpisodeRows(self._catalog)
@@ -107,6 +107,7 @@ class TrajectoryRetriever:
         *,
         where: Where | str | None = None,
         image: Any = None,
+        stride: float | None = None,
         text: str | None = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
@@ -127,7 +128,8 @@ class TrajectoryRetriever:
         env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the total reward,
         inclusive, None = open; an episode without rewards is in no range. where: an additional filter, as a value or as
         text. image: a picture that a camera of the episode shows: a file, its bytes, an array [H, W, 3], a hit with a
-        frame, or "EPISODE#CAMERA@FRAME", which query_obs may be, too; like and unlike are pictures then.
+        frame, or "EPISODE#CAMERA@FRAME", which query_obs may be, too; like and unlike are pictures then. stride:
+        seconds from one compared frame to the next, None = 0.5.
 
         text: words of the task or of notes; matching episodes rank first, and with a text encoder those with a task of
         similar meaning. like, unlike: lists of examples and counter-examples, in any form of a query. expand: number of
@@ -143,7 +145,7 @@ class TrajectoryRetriever:
         or options conflict; FilterError, SpaceMismatchError.
         """
         options = SearchOptions(
-            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image, stride=stride,
             top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
             min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
             exclude_self=exclude_self, explain=explain,
@@ -163,6 +165,7 @@ class TrajectoryRetriever:
         distinct: bool = False,
         where: Where | str | None = None,
         image: Any = None,
+        stride: float | None = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
         expand: int | None = None,
@@ -183,7 +186,7 @@ class TrajectoryRetriever:
         """
         options = SearchOptions(
             windows_only=True, window_size=window_size, windows=windows, distinct=distinct,
-            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image, stride=stride,
             top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
             min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
             exclude_self=exclude_self, explain=explain,
@@ -200,6 +203,7 @@ class TrajectoryRetriever:
         *,
         where: Where | str | None = None,
         image: Any = None,
+        stride: float | None = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
         windows: WindowPlan | str | None = None,
@@ -226,12 +230,12 @@ class TrajectoryRetriever:
         """
         started = time.perf_counter()
         options = MomentOptions(
-            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image,
+            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image, stride=stride,
             top_k=top_k, like=like, unlike=unlike, windows=windows, refine=refine, max_overlap=max_overlap,
             per_episode=per_episode, min_score=min_score, exclude_self=exclude_self, explain=explain,
         )  # fmt: skip
-        if (question := self._pictures.read(query_obs, options)[0]) is not None:
-            return self._pictures.search(question, options, moments=True)
+        if (question := self.pictures.read(query_obs, options)[0]) is not None:
+            return self.pictures.search(question, options, moments=True)
         request = Request(options.top_k, options.filters, distinct=False, explain=explain)
         examples = self._queries.read(query_obs, options)
         if not examples.like:
@@ -255,9 +259,9 @@ class TrajectoryRetriever:
         return self._search(query, SearchOptions(top_k=top_k, **options))
 
     def _search(self, query: Query | None, options: SearchOptions) -> Hits:
-        question, is_frame = self._pictures.read(query, options)
+        question, is_frame = self.pictures.read(query, options)
         if question is not None:
-            return self._pictures.fuse(question, options, None if is_frame else query, self._search)
+            return self.pictures.fuse(question, options, None if is_frame else query, self._search)
         started = time.perf_counter()
         distinct = options.distinct or not options.of_windows
         request = Request(options.top_k, options.filters, distinct=distinct, explain=options.explain)

@@ -70,6 +70,9 @@ class CommonOptions:
     windows: WindowPlan | str | None = _option(  # noqa: RUF009  (it makes a field)
         None, str, "Window plan to search, e.g. 32:16, if several were ingested.", metavar="PLAN"
     )
+    stride: float | None = _option(
+        None, float, "For a picture: seconds from one compared frame to the next (default 0.5).", least=0
+    )
     min_score: float | None = _option(None, float, "Minimum score of a hit.")
     exclude_self: bool = _option(False, bool, "Exclude the query episodes from the results.")
     explain: bool = _option(False, bool, "Show how the index found the hits.")

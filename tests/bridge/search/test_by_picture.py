@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,6 +216,35 @@ def test_features_are_the_same_after_a_kill(archive):
     assert {file.name: file.read_bytes() for file in (archive / "features").rglob("*.bin")} == stored
 
 
+def test_the_stride_says_how_many_frames_are_described(archive):
+    counts = {}
+    for stride in (0, 0.1, 5):
+        Counted.frames = 0
+        shutil.rmtree(archive / "features", ignore_errors=True)
+        with TrajectoryRetriever(archive, Counted()) as retriever:
+            assert retriever.search("ep-0#cam@40", 1, stride=stride)[0].seen.step == 40
+        counts[stride] = Counted.frames
+    assert counts[0] == NUMBER * STEPS + 1
+    assert NUMBER * STEPS > counts[0.1] >= NUMBER * STEPS / 2
+    assert counts[0.1] > counts[5] >= NUMBER * 16
+
+
+@pytest.mark.parametrize("encoding", ["mp4", "jpeg", "png"])
+def test_encoded_cameras_are_searched_and_damaged_ones_left_out(encoding, tmp_path):
+    for number in range(3):
+        save_wshard(make_episode(number), tmp_path / f"{number}.wshard", encode=encoding)
+    ingest(tmp_path / "archive", tmp_path)
+    damaged = tmp_path / "1.wshard"
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[: len(data) // 3] + bytes(len(data) // 3) + data[len(data) // 3 * 2 :])
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        hits = retriever.search("ep-2#cam@40", 3)
+        assert [(hit.episode_id, hit.seen.step, round(hit.score, 3)) for hit in hits[:1]] == [("ep-2", 40, 1.0)]
+        assert [hit.episode_id for hit in hits[1:]] == ["ep-0"]
+        assert "1 has frames that cannot be read" in hits.answered.missed
+        assert "1.wshard" in hits.answered.missed
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -223,6 +253,8 @@ def test_features_are_the_same_after_a_kill(archive):
         ({"image": "none.png"}, FileNotFoundError, "none.png: expected a picture"),
         ({"image": b"text"}, CodecError, "expected a picture"),
         ({"image": np.full((9, 9, 3), 7, np.uint8)}, QueryError, "a single shade of gray"),
+        ({"stride": 2, "text": "wall"}, QueryError, "stride: expected a picture"),
+        ({"image": "ep-0#cam@3", "stride": -1}, QueryError, "stride: expected a number"),
         ({"image": "ep-0#cam@3", "windows_only": True}, QueryError, "without windows_only"),
         ({"image": "ep-0#cam@3", "where": "episode:blind"}, QueryError, "expected episodes with a camera"),
     ],
