@@ -196,7 +196,7 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
         found = wshard(*requested)
         assert found.exit_code == 0, found.output
         assert " over signal/state[4]" in found.stderr
-        assert "frames over signal/cam[20, 20]" in found.stderr
+        assert "frames version 2 over signal/cam[20, 20]" in found.stderr
         assert "fits too" not in found.stderr
         about = json.loads(wshard(*requested, "--json").stdout)
         assert {one["about"].split()[0] for one in about["spaces"]} == {"blocks", "arcdct", "frames"} - (
