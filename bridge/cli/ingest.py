@@ -215,7 +215,10 @@ def _print_report(report: IngestReport, place: str) -> None:
         typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
     if report.unprepared is not None:
-        typer.echo(f"no neighbours yet, the next search finds them: {printable(report.unprepared)}", err=True)
+        typer.echo(
+            f"neighbours or timesteps not stored yet, searches do so: {printable(report.unprepared)}",
+            err=True,
+        )
     if report.missing:
         typer.echo(
             "missing: catalogued files not found; `wshard fsck` lists them, --prune removes their episodes", err=True

@@ -23,7 +23,7 @@ from bridge.episodes.open import known_episodes
 from bridge.ingest.fill import fill
 from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.inputs import read_inputs
-from bridge.ingest.neighbours import make_graphs
+from bridge.ingest.neighbours import prepare_searches
 from bridge.ingest.register import count_missing, register
 from bridge.ingest.report import IngestReport, Run
 from bridge.ingest.text import embed_tasks, load_text_encoder
@@ -231,7 +231,7 @@ class TrajectoryIngestor:
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.index_sync.finish()
-            make_graphs(run)
+            prepare_searches(run)
             report.delayed, report.anomalies = run.index_sync.delayed, run.anomalies.list()
             report.alike = find_alike_lanes(self._archive.catalog) if report.embedded else []
         report.formats = discovery.count_formats(failure.path for failure in report.failed)

@@ -47,8 +47,8 @@ class IngestReport:
     interpolated. tasks: episodes whose task description was embedded. flagged: episodes with findings of quality
     checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
     vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
-    is behind the ledger (the next run catches up). unprepared: why neighbour graphs were not made (searches make
-    them). skipped: number of other files in the folders, by suffix;
+    is behind the ledger (the next run catches up). unprepared: why neighbour graphs or stored timesteps were not made
+    (searches make them). skipped: number of other files in the folders, by suffix;
     unread: of them, those of arrays and tables that are not read, with the reason, by their paths.
     spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the
     same under different names. picked: which channels of wider lanes are compared, and why, and in which scale.

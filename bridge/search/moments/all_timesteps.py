@@ -6,6 +6,7 @@ What is stored follows the vectors: of an archive that grew only new episodes ar
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,24 +14,25 @@ import xxhash
 
 from bridge.index.derived_numbers import TIMESTEPS_FILE
 from bridge.search.moments.lane_rows import LaneRows
-from bridge.search.moments.scan import Timesteps, join
+from bridge.search.moments.scan import Timesteps
 from bridge.support.batches import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from bridge.alignment.arrays import Rows
     from bridge.archive import Archive
     from bridge.index.derived_numbers import DerivedNumbers
     from catalog.session import Instant
     from embedders.space import Space, Statistics
 
-STORED: Final = 1 << 25
-"""Numbers (timesteps times channels) of a Space up to which its episodes are stored: 28,000 of 84 x 14, in 200 MB."""
+STORED: Final = 1 << 27
+"""Numbers (timesteps times channels) of a Space up to which its episodes are stored: 114,000 of 84 x 14, in 0.9 GB."""
 
 UNSTORED: Final = 1 << 22
 """The same for an index that stores nothing, so that they are in memory."""
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _SAMPLE: Final = 64  # episodes whose length is taken for that of all
 
 
@@ -79,18 +81,17 @@ class TimestepStore:
             known = _read(derived, name, state[0])
         present = np.array(vectors.embedded(space_id), np.int64)
         stored, since = known.timesteps, known.state[1]
-        if stored is None:
-            changed = present
-        else:
-            replaced = [entry.episode_id for entry in vectors.ledger(space_id, since=since)] if state[1] > since else []
-            current = np.isin(stored.episodes, present) & ~np.isin(stored.episodes, replaced)
-            changed = np.setdiff1d(present, stored.episodes[current])
-            stored = stored if current.all() else stored.only(current)
-        parts, absent = self._load(changed.tolist(), space, scaling)
-        made = AllTimesteps(join([stored, *parts]), absent, name, state)
-        if made.timesteps is None or made.timesteps is known.timesteps:
-            return made
-        return _write(derived, made)
+        replaced = [entry.episode_id for entry in vectors.ledger(space_id, since=since)] if 0 < since < state[1] else []
+        ids = np.zeros(0, np.int64) if stored is None else stored.episodes
+        current = np.isin(ids, present) & ~np.isin(ids, replaced)
+        absent = set[int]()
+        loaded = chain.from_iterable(self._load(np.setdiff1d(present, ids[current]).tolist(), space, scaling, absent))
+        first = next(loaded, None)
+        if first is None and current.all():
+            return replace(known, absent=frozenset(absent), state=state)
+        old = [] if stored is None else stored.cut(current)
+        made = Timesteps.gather(chain(old, [] if first is None else [first], loaded), space.channels)
+        return _write(derived, AllTimesteps(made, frozenset(absent), name, state))
 
     def _estimate(self, space_id: int) -> float:
         """Return about how many timesteps the episodes of a Space have."""
@@ -98,14 +99,15 @@ class TimestepStore:
         lengths = [row.length for row in self._catalog.episodes.rows(vectors.sample(space_id, _SAMPLE)).values()]
         return vectors.revision(space_id).rows * float(np.mean(lengths)) if lengths else 0.0
 
-    def _load(self, ids: Sequence[int], space: Space, scaling: Statistics) -> tuple[list[Timesteps], frozenset[int]]:
-        """Return the timesteps of episodes, a batch at a time, and those of them without an unchanged file."""
-        parts, absent, reader = list[Timesteps](), set[int](), LaneRows(cache_bytes=0)
+    def _load(
+        self, ids: Sequence[int], space: Space, scaling: Statistics, absent: set[int]
+    ) -> Iterator[Iterable[tuple[int, Rows]]]:
+        """Yield episodes with their rows, a batch at a time; those without an unchanged file are added to absent."""
+        reader = LaneRows(cache_bytes=0)
         for batch in batches(ids):
             lanes, stale = reader.load(self._catalog.episodes.rows(batch).values(), space, scaling)
             absent |= stale
-            parts += [Timesteps.of(lanes)] if lanes else []
-        return parts, frozenset(absent)
+            yield [(episode, one.rows) for episode, one in lanes.items()]
 
 
 def _read(derived: DerivedNumbers | None, name: str, edition: str) -> AllTimesteps:
@@ -113,8 +115,8 @@ def _read(derived: DerivedNumbers | None, name: str, edition: str) -> AllTimeste
     arrays = None if derived is None else derived.read_arrays(name, TIMESTEPS_FILE, mapped=True)
     if arrays is None:
         return AllTimesteps(None, frozenset(), name, (edition, 0))
-    last, episodes, edges, rows, blocks = arrays
-    return AllTimesteps(Timesteps(episodes, edges, rows, blocks), frozenset(), name, (edition, int(last[0])))
+    last, *parts = map(np.asarray, arrays)  # without what each slice of a mapped array would cost
+    return AllTimesteps(Timesteps(*parts), frozenset(), name, (edition, int(last[0])))
 
 
 def _write(derived: DerivedNumbers | None, made: AllTimesteps) -> AllTimesteps:
@@ -122,7 +124,7 @@ def _write(derived: DerivedNumbers | None, made: AllTimesteps) -> AllTimesteps:
     one = made.timesteps
     if derived is None or one is None:
         return made
-    arrays = [np.array([made.state[1]]), one.episodes, one.edges, one.rows, one.blocks]
+    arrays = [np.array([made.state[1]]), one.episodes, one.edges, one.rows, one.blocks, one.balls, one.changes]
     derived.write_arrays(made.name, arrays, TIMESTEPS_FILE)
     stored = _read(derived, made.name, made.state[0])
     return made if stored.timesteps is None or stored.state != made.state else replace(made, timesteps=stored.timesteps)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints, Rows
@@ -28,9 +26,19 @@ BLOCK: Final = 4
 APART: Final = 2
 """Timesteps from the begin of one block to that of the next."""
 
+CHANGE: Final = BLOCK // APART
+"""Blocks from one to that which begins where it ends: changes are from each to that."""
+
+COARSE: Final = 2
+"""Every so many-th of the blocks of a query is compared with all places."""
+
+SAMPLED: Final = 4
+"""Times as many places as are wanted that are compared first, for how near the wanted ones are at most."""
+
+PER_SPAN: Final = 16
+"""Places at which all blocks are compared for each span returned, as neighbours are one span."""
+
 _COMPARED: Final = 4  # blocks of a query, at most
-_PER_SPAN: Final = 16  # places at which all these are compared for each span returned, as neighbours are one span
-_COARSE: Final = 2  # every n-th of these blocks is compared with all places
 _AT_ONCE: Final = 1 << 13  # blocks compared at once, while they fit in the CPU cache
 
 
@@ -65,11 +73,16 @@ def make_blocks(rows: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class BlockTemplate:
-    """What of a query is compared, from each first timestep on: values [phases, n, D], `shifts` blocks apart."""
+    """What of a query is compared, from each first timestep on: values [phases, n, D], `shifts` blocks apart.
+
+    every: of what blocks only each so many-th is compared, as phases cover those between.
+    """
 
     query: Paced
     values: Rows
     shifts: list[int]
+    every: int
+    is_of_changes: bool = False
 
     @staticmethod
     def of(query: Paced, step: int, phases: int, *, changes: bool = False) -> BlockTemplate:
@@ -83,34 +96,34 @@ class BlockTemplate:
         values = _average(rows, begins)
         if changes:
             values = _average(rows, begins + BLOCK) - values
-        return BlockTemplate(query, values, shifts.tolist())
+        every = step // APART
+        return BlockTemplate(query, values, (every * shifts).tolist(), every, changes)
 
     @cached_property
     def coarse_shifts(self) -> list[int]:
         """Those of the blocks that are compared with all places."""
-        return self.shifts[::_COARSE]
+        return self.shifts[::COARSE]
 
     @cached_property
-    def weights(self) -> Floats:
-        """What blocks with their squared lengths are multiplied by [phases * coarse shifts, D + 1]."""
-        values = self.values[:, ::_COARSE]
-        weights = np.concatenate([-2 * values, np.ones((*values.shape[:2], 1))], axis=2, dtype=np.float32)
-        return weights.reshape(-1, weights.shape[2])
+    def coarse(self) -> Rows:
+        """These blocks [coarse shifts, phases, D]."""
+        return self.values[:, ::COARSE].swapaxes(0, 1)
+
+    def enclose(self) -> tuple[Rows, Rows]:
+        """Return the centre [coarse shifts, D] of each of these blocks at all phases, and their distance from it."""
+        centres = self.coarse.mean(axis=1)
+        return centres, np.sqrt(((self.coarse - centres[:, None]) ** 2).sum(axis=2).max(axis=1))
 
     @cached_property
     def squares(self) -> Floats:
-        """The squared length of all these blocks, by phase."""
-        squares: Floats = (self.values[:, ::_COARSE] ** 2).sum(axis=(1, 2)).astype(np.float32)
-        return squares
+        """The squared length of all these blocks [phases, 1]."""
+        squares: Floats = (self.coarse**2).sum(axis=(0, 2)).astype(np.float32)
+        return squares[:, None]
 
-    def add_products(self, products: Floats, least: Floats) -> None:
-        """Fill in the squared distances of places, of the nearest phase; products: of `weights` with these and more."""
-        count, size = len(self.coarse_shifts), len(least)
-        for phase, square in enumerate(self.squares):
-            total = products[phase * count, :size] + square
-            for number, shift in enumerate(self.coarse_shifts[1:], start=phase * count + 1):
-                total += products[number, shift : shift + size]
-            np.minimum(least, total, out=least) if phase else np.copyto(least, total)
+    @property
+    def scale(self) -> int:
+        """The number of values that are compared at a place."""
+        return len(self.coarse_shifts) * int(self.values.shape[2])
 
 
 def _average(rows: Rows, begins: Ints) -> Rows:
@@ -123,75 +136,107 @@ def _average(rows: Rows, begins: Ints) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class BlockGrid:
-    """Blocks [n, D + 1] of all episodes, or their changes: the place of the episode of each, its timestep, and room.
+    """The blocks [n, D + 1] of episodes; a place is the number of one.
 
-    room: timesteps that are left in the episode from there.
+    episodes [m]: ids; lengths [m]: their timesteps, 0 = not to be found; edges [m + 1]: where the blocks of each begin.
     """
 
     episodes: Ints
+    lengths: Ints
+    edges: Ints
     values: Floats
-    owners: NDArray[np.int32]
-    starts: NDArray[np.int32]
-    room: NDArray[np.int32]
 
-    def measure(self, templates: Sequence[BlockTemplate]) -> list[BlockDistances]:
-        """Compare every second block of templates with what is at every place, at the best of their phases.
+    def locate(self, places: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return the row of the episode of each place, its timestep there, and how many are left from there."""
+        owners = np.searchsorted(self.edges, places, "right") - 1
+        starts = APART * (places - self.edges[owners])
+        return owners, starts, self.lengths[owners] - starts
 
-        All are compared with a block while it is in the CPU cache.
+    def take(self, places: Ints, *, changes: bool) -> Floats:
+        """Return the blocks at places, or the changes from there, without their squared lengths."""
+        blocks: Floats = self.values.take(places, axis=0, mode="clip")[..., :-1]
+        return self.values.take(places + CHANGE, axis=0, mode="clip")[..., :-1] - blocks if changes else blocks
+
+    def measure(self, template: BlockTemplate, places: Ints, limit: float = np.inf) -> BlockDistances:
+        """Compare every second block of a template with what is at places, at the best of its phases.
+
+        Those that are not nearer than the limit, or have no room, are left out.
         """
-        weights = np.concatenate([one.weights for one in templates])
-        lengths = [max(0, len(self.values) - one.shifts[-1]) for one in templates]
-        distances = [np.empty(length, np.float32) for length in lengths]
-        reach = max(one.coarse_shifts[-1] for one in templates)
-        for begin in range(0, max(lengths), _AT_ONCE):
-            products = weights @ self.values[begin : begin + _AT_ONCE + reach].T
-            first = 0
-            for one, least in zip(templates, distances, strict=True):
-                one.add_products(products[first:], least[begin : begin + _AT_ONCE])
-                first += len(one.weights)
-        for one, found in zip(templates, distances, strict=True):
-            np.divide(found, len(one.coarse_shifts) * one.values.shape[2], out=found)
-            found[self.room[: len(found)] <= len(one.query.rows) - len(one.values)] = np.inf
-        return [BlockDistances(self, one, found) for one, found in zip(templates, distances, strict=True)]
+        found = np.empty(len(places), np.float32)
+        for begin in range(0, len(places), _AT_ONCE):
+            total = template.squares
+            for values, shift in zip(template.coarse, template.coarse_shifts, strict=True):
+                blocks = self.take(places[begin : begin + _AT_ONCE] + shift, changes=template.is_of_changes)
+                total = total - 2 * values.astype(np.float32) @ blocks.T + np.einsum("nd,nd->n", blocks, blocks)
+            total.min(axis=0, out=found[begin : begin + _AT_ONCE])
+        found /= template.scale
+        near = np.flatnonzero(found < limit)
+        near = near[self.locate(places[near])[2] > len(template.query.rows) - len(template.values)]
+        return BlockDistances(self, template, places[near], found[near])
+
+    def find_changes(self, template: BlockTemplate, squares: Floats, most: int, limit: float) -> BlockDistances:
+        """Compare changes, from every second block to the next one of these, where they may be nearer than the limit.
+
+        squares: the squared lengths of the changes. All places are compared with the first change of the template:
+        products are those of the blocks, subtracted.
+        """
+        blocks, first = self.values[::CHANGE], template.coarse[0]
+        weights = np.concatenate([-2 * first, np.zeros((len(first), 1))], axis=1, dtype=np.float32)
+        own = (first**2).sum(axis=1, keepdims=True).astype(np.float32)
+        bounds = np.empty(max(0, len(squares) - template.shifts[-1] // CHANGE), np.float32)
+        for begin in range(0, len(bounds), _AT_ONCE):
+            differences = np.diff(weights @ blocks[begin : begin + _AT_ONCE + 1].T)
+            differences += own
+            least = bounds[begin : begin + _AT_ONCE]
+            np.add(differences.min(axis=0)[: len(least)], squares[begin : begin + len(least)], out=least)
+        near = np.flatnonzero(bounds < limit * template.scale)
+        bounds = bounds[near]
+        likely = near[np.argpartition(bounds, SAMPLED * most)[: SAMPLED * most]] if len(near) > SAMPLED * most else near
+        limit = self.measure(template, CHANGE * likely, limit).reach(most, limit)
+        places = CHANGE * near[bounds < limit * template.scale]
+        return self.measure(template, places, limit)
 
 
 @dataclass(frozen=True, eq=False)
 class BlockDistances:
-    """The distance [n] of a template from what is at each place of a grid, infinite where it has no room."""
+    """The distance [n] of a template from what is at each of some places [n]."""
 
     grid: BlockGrid
     template: BlockTemplate
+    places: Ints
     distances: Floats
+
+    def reach(self, most: int, limit: float) -> float:
+        """Return the limit, or how near the `most` nearest are."""
+        return min(limit, float(np.partition(self.distances, most)[most])) if len(self.distances) > most else limit
 
     def below(self, limit: float, most: int) -> Ints:
         """Return the places that are nearer than this, of many the nearest, in no order."""
-        if len(self.distances) <= most:
-            return np.flatnonzero(self.distances < limit)
-        if limit == np.inf:
-            return np.argpartition(self.distances, most - 1)[:most]
-        places = np.flatnonzero(self.distances < limit)
-        return places[np.argpartition(self.distances[places], most - 1)[:most]] if len(places) > most else places
+        near = np.flatnonzero(self.distances < limit)
+        if len(near) > most:
+            near = near[np.argpartition(self.distances[near], most - 1)[:most]]
+        return self.places[near]
 
     def choose_phases(self, places: Ints) -> tuple[Nearest, Floats]:
         """Return the spans at these places, begun at the phase that is nearest, best first, and their distances."""
         grid, values = self.grid, self.template.values
-        found = grid.values[places[:, None] + np.array(self.template.shifts), :-1]  # [n, blocks, D]
+        places = np.sort(places)
+        found = grid.take(places[:, None] + np.array(self.template.shifts), changes=self.template.is_of_changes)
         distances = ((found[:, None] - values.astype(np.float32)) ** 2).mean(axis=(2, 3))
         phases, steps = np.arange(len(values)), len(self.template.query.rows)
-        starts = grid.starts[places, None].astype(np.int64) - phases
-        distances[(starts < 0) | (grid.room[places, None] < steps - phases)] = np.inf
+        owners, starts, room = grid.locate(places)
+        starts = starts[:, None] - phases
+        distances[(starts < 0) | (room[:, None] < steps - phases)] = np.inf
         best = distances.argmin(axis=1)
         each = np.arange(len(places))
-        starts, distances, owners = starts[each, best], distances[each, best], grid.owners[places]
+        starts, distances = starts[each, best], distances[each, best]
         order = np.lexsort((places, distances))[: np.count_nonzero(np.isfinite(distances))]
         spans = starts[order, None] + np.array([0, steps])
         return Nearest(self.template.query, grid.episodes[owners[order]], spans), distances[order]
 
     def select(self, count: int, limit: float = np.inf) -> tuple[Nearest, Floats]:
         """Return the nearest spans, best first, of which no two start within a third of a span."""
-        nearest, distances = self.choose_phases(
-            self.below(_COARSE * limit, _PER_SPAN * count)
-        )  # no nearer ones are missed
+        nearest, distances = self.choose_phases(self.below(COARSE * limit, PER_SPAN * count))  # misses no nearer ones
         third = max(2, len(self.template.query.rows) // 3)
         keys = nearest.episodes * (1 << 32) + nearest.spans[:, 0] // third
         _, first = np.unique(keys[: np.count_nonzero(distances < limit)], return_index=True)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.search.moments.block_balls import BALL, BlockBalls, make_balls, measure_changes
 from bridge.search.moments.block_distances import (
     APART,
     BLOCK,
-    BlockDistances,
+    CHANGE,
+    COARSE,
+    PER_SPAN,
     BlockGrid,
     BlockTemplate,
     Nearest,
@@ -20,10 +24,11 @@ from bridge.search.moments.block_distances import (
     make_blocks,
 )
 from bridge.search.moments.lane_rows import PreparedRows
+from bridge.support.scratch import map_rows
 from embedders.trajectory.resample import resample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,6 +42,7 @@ _LONG: Final = 32  # timesteps of a query from which every second block is compa
 _SHORTEST: Final = 8  # timesteps of a query at another speed: fewer are found everywhere
 _RIVALS: Final = 4  # spans at the query's own speed for each at another, which must be as near as those
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
+_SHIFTED: Final = 4 / 9  # of the distance of spans as they are, up to which others but for an offset may rank before
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
 _IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
 
@@ -68,39 +74,50 @@ def pace(rows: Rows) -> list[Paced]:
 class Timesteps(Mapping[int, PreparedRows]):
     """All timesteps of episodes, one episode below the other; a mapping of the rows of each by its id.
 
-    episodes [m]: ids; edges [m + 1]: where each begins in rows [T, D]; blocks [n, D + 1]. Rows and blocks may be
-    mapped.
+    episodes [m]: ids; edges [m + 1]: where each begins in rows [T, D]; blocks [n, D + 1], balls around these, and
+    changes, the squared lengths of changes between these. All but the first two may be mapped.
     """
 
     episodes: Ints
     edges: Ints
     rows: Floats
     blocks: Floats
-    _owners: NDArray[np.int32] = field(init=False)  # place in `episodes` of each block
-    _starts: NDArray[np.int32] = field(init=False)  # its first timestep
-    _places: dict[int, int] = field(init=False)
+    balls: Floats
+    changes: Floats
     _prepared: dict[int, PreparedRows] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        counts = np.maximum(0, (np.diff(self.edges) - BLOCK) // APART + 1)
-        owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        starts = APART * (np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners])
-        object.__setattr__(self, "_owners", owners)
-        object.__setattr__(self, "_starts", starts.astype(np.int32))
-        object.__setattr__(self, "_places", {episode: place for place, episode in enumerate(self.episodes.tolist())})
 
     @staticmethod
     def of(lanes: Mapping[int, PreparedRows]) -> Timesteps:
-        """Return those of episodes; lanes: at least one."""
+        """Return those of episodes, in memory; lanes: at least one."""
         rows = [one.rows.astype(np.float32) for one in lanes.values()]
+        blocks = np.concatenate([*map(make_blocks, rows)])
         edges = np.cumsum([0, *map(len, rows)])
-        return Timesteps(np.array([*lanes]), edges, np.concatenate(rows), np.concatenate([*map(make_blocks, rows)]))
+        return Timesteps(
+            np.array([*lanes]), edges, np.concatenate(rows), blocks, make_balls(blocks), measure_changes(blocks)
+        )
 
-    def only(self, chosen: NDArray[np.bool_]) -> Timesteps:
-        """Return those of some of the episodes, by a mask."""
-        rows = np.repeat(chosen, np.diff(self.edges))
-        edges = np.cumsum([0, *np.diff(self.edges)[chosen]])
-        return Timesteps(self.episodes[chosen], edges, self.rows[rows], self.blocks[chosen[self._owners]])
+    @staticmethod
+    def gather(episodes: Iterable[tuple[int, Rows | Floats]], channels: int) -> Timesteps | None:
+        """Return those of episodes with their rows, mapped from temporary files; None without any."""
+        lengths = dict[int, int]()
+
+        def read() -> Iterator[Rows | Floats]:
+            for episode, rows in episodes:
+                lengths[episode] = len(rows)
+                yield rows
+
+        rows = map_rows(read(), channels, np.float32)
+        if not lengths:
+            return None
+        edges = np.cumsum([0, *lengths.values()])
+        cut = (rows[start:stop] for start, stop in pairwise(edges.tolist()))
+        blocks = map_rows(map(make_blocks, cut), channels + 1, np.float32)
+        return Timesteps(np.array([*lengths]), edges, rows, blocks, make_balls(blocks), measure_changes(blocks))
+
+    def cut(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, Floats]]:
+        """Yield some of the episodes with their rows, by a mask."""
+        for place in np.flatnonzero(chosen).tolist():
+            yield int(self.episodes[place]), self.rows[self.edges[place] : self.edges[place + 1]]
 
     def __getitem__(self, episode: int) -> PreparedRows:
         prepared = self._prepared.get(episode)
@@ -122,58 +139,53 @@ class Timesteps(Mapping[int, PreparedRows]):
         return len(self.episodes)
 
     @cached_property
-    def _changes(self) -> Floats:
-        """The difference of every second block and the next one of these, its squared length as a last column."""
-        blocks = self.blocks[::2]
-        changes = np.zeros_like(blocks)
-        np.subtract(blocks[1:], blocks[:-1], out=changes[:-1])
-        changes[:, -1] = np.einsum("nd,nd->n", changes[:, :-1], changes[:, :-1])
-        return changes
+    def _places(self) -> dict[int, int]:
+        return {episode: place for place, episode in enumerate(self.episodes.tolist())}
+
+    @cached_property
+    def _block_edges(self) -> Ints:
+        """Where the blocks of each episode begin [m + 1]."""
+        return np.cumsum([0, *np.maximum(0, (np.diff(self.edges) - BLOCK) // APART + 1)])
+
+    @cached_property
+    def _ball_owners(self) -> NDArray[np.int32]:
+        """The row of the episode of each ball's first block, and of the last block."""
+        begins = np.minimum(BALL * np.arange(self.balls.shape[1] + 1), len(self.blocks) - 1)
+        owners: NDArray[np.int32] = (np.searchsorted(self._block_edges, begins, "right") - 1).astype(np.int32)
+        return owners
 
     def scan(self, queries: Sequence[Paced], count: int, allowed: Ints | None = None) -> Scanned:
         """Return the spans nearest to the first query, and to it at other speeds, of these episodes (None: of all).
 
         At the query's own speed there are `count` spans at most, others are fewer: those nearer than its best ones.
         """
-        lengths = np.diff(self.edges).astype(np.int32)
+        lengths = np.diff(self.edges)
         if allowed is not None:
             lengths[np.isin(self.episodes, allowed, invert=True)] = 0
-        room = lengths[self._owners] - self._starts
-        near, *paced = self._measure_all(queries, room)
+        grid = BlockGrid(self.episodes, lengths, self._block_edges, self.blocks)
+        own, *paced = BlockBalls(grid, self.balls, self._ball_owners).bound([*map(_template, queries)])
+        near = own.find(PER_SPAN * count, least=_EQUAL)
         same, distances = near.select(count)
         rivals = count // _RIVALS
         farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
-        found = [one.select(rivals, farthest)[0] for one in paced]
+        found = [one.find(PER_SPAN * rivals, COARSE * farthest).select(rivals, farthest)[0] for one in paced]
         equal, _ = near.choose_phases(near.below(_EQUAL, _MOST_EQUAL))
-        return Scanned(same, self._scan_changes(queries[0], room, rivals), equal, found)
+        return Scanned(same, self._scan_changes(queries[0], grid, rivals, farthest), equal, found)
 
-    def _measure_all(self, queries: Sequence[Paced], room: NDArray[np.int32]) -> list[BlockDistances]:
-        """Compare queries with all places, the first one at every phase: of long ones, every second block."""
-        found: dict[int, BlockDistances] = {}
-        for every in (1, 2):
-            numbers = [place for place, one in enumerate(queries) if (len(one.rows) >= _LONG) == (every == 2)]
-            some, step = slice(None, None, every), APART * every
-            templates = [BlockTemplate.of(queries[place], step, 1 if place else step) for place in numbers]
-            parts = self.blocks[some], self._owners[some], self._starts[some], room[some]
-            if templates:
-                found |= zip(numbers, BlockGrid(self.episodes, *parts).measure(templates), strict=True)
-        return [found[place] for place in range(len(queries))]
+    def _scan_changes(self, query: Paced, grid: BlockGrid, count: int, farthest: float) -> Nearest:
+        """Return the spans that are nearest but for an offset: those that change as the query does.
 
-    def _scan_changes(self, query: Paced, room: NDArray[np.int32], count: int) -> Nearest:
-        """Return the spans that are nearest but for an offset: those that change as the query does."""
+        Their differences from the query count three times, and one of changes is that of two blocks.
+        """
         if len(query.rows) < 2 * BLOCK:
             return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
-        grid = BlockGrid(self.episodes, self._changes, self._owners[::2], self._starts[::2], room[::2])
-        return grid.measure([BlockTemplate.of(query, 2 * APART, 2 * APART, changes=True)])[0].select(count)[0]
+        step = APART * CHANGE
+        template = BlockTemplate.of(query, step, step, changes=True)
+        limit = max(_EQUAL, _SHIFTED * farthest)
+        return grid.find_changes(template, self.changes, PER_SPAN * count, COARSE * limit).select(count, limit)[0]
 
 
-def join(parts: Sequence[Timesteps | None]) -> Timesteps | None:
-    """Return the timesteps of all parts, None without any."""
-    some = [part for part in parts if part is not None and len(part)]
-    if len(some) < 2:
-        return some[0] if some else None
-    lengths = np.concatenate([np.diff(part.edges) for part in some])
-    episodes, rows, blocks = (
-        np.concatenate([getattr(part, name) for part in some]) for name in ("episodes", "rows", "blocks")
-    )
-    return Timesteps(episodes, np.cumsum([0, *lengths]), rows, blocks)
+def _template(query: Paced) -> BlockTemplate:
+    """Return what of a query is compared: of long ones every second block, at its own speed at every phase."""
+    step = APART * (1 + (len(query.rows) >= _LONG))
+    return BlockTemplate.of(query, step, step if query.speed == 1 else 1)

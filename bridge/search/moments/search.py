@@ -93,6 +93,11 @@ class MomentSearch:
         self._store = TimestepStore(archive)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
+    def store(self, space: Space) -> None:
+        """Store the timesteps of a Space's episodes, so that the first search need not read their files."""
+        if len(space.window_shape) < 2:
+            self._store.load(space, self._scaling(space))
+
     def search(self, query: WindowQuery, request: Request, options: MomentOptions) -> FoundMoments:
         """Return the request.top_k moments most similar to the query; fewer only if no more pass the filter."""
         scaling = self._scaling(query.space) if options.refine else None

@@ -56,6 +56,8 @@ def test_the_nearest_span_is_that_of_all_with_the_least_distance_between_blocks(
             pairs = [(rows[start + at : start + at + 4].mean(axis=0), query[at : at + 4].mean(axis=0)) for at in places]
             all_costs[number, start] = float(np.mean([(one - other) ** 2 for one, other in pairs]))
     assert (found.episodes[0], found.spans[0, 0]) == min(all_costs, key=all_costs.__getitem__)
+    one = timesteps.scan(pace(query)[:1], 1).same  # most blocks are not compared
+    assert (one.episodes[0], one.spans[0, 0]) == (found.episodes[0], found.spans[0, 0])
     costs = [all_costs[key] for key in zip(found.episodes.tolist(), found.spans[:, 0].tolist(), strict=True)]
     assert costs == sorted(costs)
     assert (found.spans[:, 1] - found.spans[:, 0] == steps).all()
@@ -148,6 +150,19 @@ def test_timesteps_are_read_once_and_again_where_what_is_stored_is_damaged(tmp_p
     read.clear()
     assert search(tmp_path, 1) == first[:1]
     assert 11 in read
+
+
+def test_an_ingest_of_many_episodes_stores_their_timesteps(tmp_path):
+    rows = {number: np.random.default_rng(number).normal(size=(20, 5)).astype(np.float32) for number in range(40)}
+    lanes = {number: {"state": Channel.of("state", one)} for number, one in rows.items()}
+    episodes = [Episode(str(number), "walk", 20, observations=one) for number, one in lanes.items()]
+    stored(tmp_path, episodes, plan=WindowPlan(scales=SCALES))
+    (path,) = tmp_path.rglob("timesteps.bin")
+    content = path.read_bytes()
+    with TrajectoryRetriever(tmp_path) as retriever:
+        best = retriever.search_moments(rows[7][3:15], 1)[0]
+    assert (best.episode_id, best.span, best.score) == ("7", (3, 15), 1.0)
+    assert path.read_bytes() == content
 
 
 def test_an_archive_too_large_to_be_scanned_says_that_not_all_was_compared(archive, monkeypatch):
