@@ -110,12 +110,12 @@ def probe(
         probe = train_probe(opened, marked[0], marked[1], where or "", space=space)
         if write is not None:
             save_probe(opened, probe, write, who=account())
-    result = present_probe(probe, top=top)
+        result = present_probe(probe, opened.catalog.query, top=top)
     if as_json:
         print_json(result)
         return
     rows = [
-        (str(one["rank"]), f"{one['value']:.3f}", one["episode_id"], one["env_id"], shorten(one["address"]))
+        (str(one["rank"]), f"{one['value']:.3f}", one["name"], one["env_id"], shorten(one["address"]))
         for one in result["items"]
     ]
     print_table((">rank", ">value", "episode", "env", "/file"), rows)

@@ -88,7 +88,7 @@ def show_series(call: ApiCall) -> dict[str, Any]:
     spans = [parse_uid_span(text) for text in call["of"]]
     if len(spans) * call["points"] > _MOST_NUMBERS:
         raise RequestError(f"expected at most {_MOST_NUMBERS} numbers: ask for fewer points or episodes", 413)
-    items = []
+    refs, items = [], []
     for uid, start, stop in spans:
         ref = call.archive.uploads.find(uid) or call.archive.episode(uid)
         span = (start, stop if stop is not None else ref.metadata["length"])
@@ -96,8 +96,10 @@ def show_series(call: ApiCall) -> dict[str, Any]:
             content = _read_lanes(ref, span, call)
         except (WShardError, OSError) as error:
             content = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": str(error)}
+        refs.append(ref)
         items.append({"uid": uid, "episode_id": ref.episode_id, "span": list(span), **content})
-    return {"items": items, "total": len(items)}
+    names = call.archive.catalog.query.short_names(refs)
+    return {"items": [{**one, "name": name} for one, name in zip(items, names, strict=True)], "total": len(items)}
 
 
 def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall) -> dict[str, Any]:

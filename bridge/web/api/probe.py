@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def ask_probe(call: ApiCall) -> dict[str, Any]:
     """Return the values of a probe for the episodes: what `wshard probe --json` prints."""
-    return present_probe(_train(call), top=call["top"])
+    return present_probe(_train(call), call.archive.catalog.query, top=call["top"])
 
 
 def keep_probe(call: ApiCall) -> dict[str, Any]:
     """Save the values of a probe as a score, and the positive episodes as a live collection of the same name."""
     probe = _train(call)
     named = save_probe(call.archive.archive, probe, call["name"], who=call.account.name)
-    return {**present_probe(probe, top=call["top"]), "collection": list_named(named)}
+    return {**present_probe(probe, call.archive.catalog.query, top=call["top"]), "collection": list_named(named)}
 
 
 def _train(call: ApiCall) -> Probe:

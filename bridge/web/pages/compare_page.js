@@ -9,6 +9,7 @@ import { liveliest } from "./components/hit_drawing.js";
 import { makeShell } from "./components/shell.js";
 import { spreadOf } from "./components/sparkline.js";
 import { PlayClock } from "./model/play_clock.js";
+import { nameOf } from "./model/queue_lines.js";
 
 /** @typedef {import("./base/api.js").Json} Json */
 
@@ -101,7 +102,7 @@ class ComparePage {
         if (!found.items[0]?.alignment?.length) throw new Error("it cannot be aligned with the first: their lanes differ");
         return warpOf(found.items[0].alignment, length);
       } catch (error) {
-        this.notes?.push(`${this.about?.[index].episode_id ?? uids[index]}: ${error instanceof Error ? error.message : error}`);
+        this.notes?.push(`${nameOf(this.series[index])}: ${error instanceof Error ? error.message : error}`);
         return Array.from({ length }, (_, step) => this.series[index].span[0] + step);
       }
     }));
@@ -111,10 +112,10 @@ class ComparePage {
   column(item, index) {
     const about = this.about?.[index] || {};
     const pictures = item.pictures.slice(0, 1).map((/** @type {string} */ lane) => new Camera(item.uid, lane, about.length));
-    const canvas = h("canvas", { role: "img", "aria-label": `Lanes of ${item.episode_id}` });
+    const canvas = h("canvas", { role: "img", "aria-label": `Lanes of ${nameOf(item)}` });
     const time = h("output", { class: "soft" });
     const element = h("section", { class: "compare-column" },
-      h("h2", {}, h("a", { href: episodePath(item.uid) }, item.episode_id)),
+      h("h2", {}, h("a", { href: episodePath(item.uid) }, nameOf(item))),
       h("p", { class: "soft" }, [about.env_id, item.span.join(":")].filter(Boolean).join(" · "), item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
       pictures.map((/** @type {Camera} */ camera) => camera.element), canvas, time);
     const show = (/** @type {number} */ step, /** @type {boolean} */ playing) => {

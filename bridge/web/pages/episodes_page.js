@@ -14,6 +14,7 @@ import { makeShell, onArchiveChange } from "./components/shell.js";
 import { similarLink } from "./components/query_starts.js";
 import { EpisodeTable } from "./components/table.js";
 import { Thumbnails } from "./components/thumbnails.js";
+import { nameOf } from "./model/queue_lines.js";
 
 /** @typedef {import("./components/table.js").Row} Row */
 /** @typedef {import("./components/table.js").Column} Column */
@@ -172,9 +173,9 @@ class EpisodesPage {
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
         name: "episode_id", title: "Episode", width: "minmax(140px, 2fr)", pinned: true, sort: "episode_id",
-        cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, row.name || row.uid),
+        cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, nameOf(row)),
       },
-      { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, row.episode_id) },
+      { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, nameOf(row)) },
       ...this.columns.map((name) => column(name)),
     ]);
     return readState().has("column") ? columns : fitting(columns, this.table.element.parentElement?.clientWidth || innerWidth);
@@ -195,7 +196,7 @@ class EpisodesPage {
   /** @param {Row} row @param {number} index */
   checkbox(row, index) {
     return h("input", {
-      type: "checkbox", tabindex: -1, checked: this.selected.has(row.uid), "aria-label": `Select ${row.episode_id}`,
+      type: "checkbox", tabindex: -1, checked: this.selected.has(row.uid), "aria-label": `Select ${nameOf(row)}`,
       onclick: (/** @type {MouseEvent} */ event) => this.select(row, index, event.shiftKey),
     });
   }

@@ -11,6 +11,7 @@ import { Points } from "./components/points.js";
 import { makeShell } from "./components/shell.js";
 import { offerSpaces } from "./components/spaces.js";
 import { drawSparkline } from "./components/sparkline.js";
+import { nameOf } from "./model/queue_lines.js";
 
 /** @typedef {import("./base/api.js").Json} Json */
 
@@ -232,13 +233,15 @@ class MapPage {
     const uid = this.found.uids[index];
     const label = this.found.colours[index];
     const picture = h("div", { class: "thumbnail" });
-    fill(this.card, h("strong", {}, this.found.episode_ids[index]), label >= 0 && h("span", { class: "soft" }, ` ${this.found.labels[label]}`),
+    const name = h("strong", {}, this.found.episode_ids[index]); // its name comes with its drawing
+    fill(this.card, name, label >= 0 && h("span", { class: "soft" }, ` ${this.found.labels[label]}`),
       this.found.counts && h("p", {}, `and ${number(this.found.counts[index] - 1)} near it`), picture);
     this.card.hidden = false;
     this.card.style.left = `${Math.min(event.offsetX + 14, this.canvas.clientWidth - 240)}px`;
     this.card.style.top = `${Math.min(event.offsetY + 14, this.canvas.clientHeight - 110)}px`;
     try {
       const [one] = (await get("/api/series", { of: uid, points: 80, lanes: 1 })).items;
+      fill(name, nameOf(one));
       const spark = h("canvas", {});
       fill(picture, one.pictures[0] && drawPicture(pictureUrl(uid, one.pictures[0], Math.floor(one.span[1] / 2), 96), { height: 48 }), spark);
       drawSparkline(spark, one.lanes[0]?.values || [], { width: 140, height: 48 });

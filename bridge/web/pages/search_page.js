@@ -9,6 +9,7 @@ import { QueryStarts } from "./components/query_starts.js";
 import { SearchOptionsForm } from "./components/search_options.js";
 import { makeShell } from "./components/shell.js";
 import { findHits, HitList, toggleMark } from "./components/similar.js";
+import { nameOf } from "./model/queue_lines.js";
 
 export function showSearch() {
   new SearchPage().begin();
@@ -117,9 +118,9 @@ class SearchPage {
           h("button", { class: "primary change", onclick: () => this.keep(asked) }, "Save as a classifier"),
           h("button", { onclick: () => { writeState({ probe: null }, { push: true }); void this.search(); } }, "Back to the search")),
         h("p", {}, "Most uncertain, mark these: ", found.uncertain.map((/** @type {import("./base/api.js").Json} */ one) => h("span", { class: "example" },
-          h("a", { href: episodePath(one.uid) }, one.episode_id), ` ${one.value.toFixed(2)} `,
-          h("button", { class: "mark", "aria-label": `${one.episode_id} is right`, onclick: () => this.mark(one.uid, true) }, "+"),
-          h("button", { class: "mark", "aria-label": `${one.episode_id} is wrong`, onclick: () => this.mark(one.uid, false) }, "−")))));
+          h("a", { href: episodePath(one.uid) }, nameOf(one)), ` ${one.value.toFixed(2)} `,
+          h("button", { class: "mark", "aria-label": `${nameOf(one)} is right`, onclick: () => this.mark(one.uid, true) }, "+"),
+          h("button", { class: "mark", "aria-label": `${nameOf(one)} is wrong`, onclick: () => this.mark(one.uid, false) }, "−")))));
       const items = found.items.map((/** @type {import("./base/api.js").Json} */ one) => ({ ...one, score: one.value, span: [0, one.length], metadata: { length: one.length, env_id: one.env_id } }));
       await this.hits.show({ items, exact: true, milliseconds: 0, notes: [], missing: 0 }, right[0], signal);
     } catch (error) {
@@ -147,7 +148,7 @@ class SearchPage {
       const uploaded = isUpload(uid);
       const label = uploaded ? h("span", {}, "a file") : h("a", { href: address(episodePath(uid), { span }) }, uid.slice(0, 8), span ? ` ${span}` : "");
       void get(`/api/${uploaded ? "queries" : "episodes"}/${encodeURIComponent(uid)}`).then((found) =>
-        fill(label, found.episode_id, span ? ` ${span}` : "", uploaded && ` (${plural(found.length, "timestep")})`), () => {});
+        fill(label, nameOf(found), span ? ` ${span}` : "", uploaded && ` (${plural(found.length, "timestep")})`), () => {});
       const off = () => {
         if (kind === "query") writeState({ query: null }, { push: true });
         else return this.mark(name, kind === "like");

@@ -122,6 +122,13 @@ def test_columns_are_those_in_which_episodes_differ(tmp_path):
         app.archive.archive.ingest([tmp_path / "own"])
         app.archive.catalog.annotations.tag(app.archive.catalog.query.ids("length:<85"), "short")
         assert {*get(client, "/api/fields")["columns"]} >= {"format", "path", "tags"}
+        uids = [row["uid"] for row in get(client, "/api/episodes")["items"]]
+        names = {uid: get(client, f"/api/episodes/{uid}")["name"] for uid in uids}
+        assert {"both.hdf5/arm-00", "00.wshard/arm-00"} <= {*names.values()}
+        series = get(client, "/api/series", of=[*names], lanes=1)["items"]
+        right, wrong, *_ = names
+        probed = get(client, "/api/probe", right=right, wrong=wrong)
+        assert all(one["name"] == names[one["uid"]] for one in [*series, *probed["items"], *probed["uncertain"]])
 
 
 def test_series_are_the_lanes_of_the_files(client, home):
@@ -131,6 +138,7 @@ def test_series_are_the_lanes_of_the_files(client, home):
     (item,) = get(client, "/api/series", of=f"{row['uid']}@10:20", lane="state")["items"]
     (lane,) = item["lanes"]
     assert item["pictures"] == ["signal/cam"]
+    assert item["name"] == "arm-03"
     assert lane["steps"] == [*range(10, 20)]
     assert np.allclose(np.array(lane["values"]).T, state[10:20], atol=1e-5)
     (item,) = get(client, "/api/series", of=row["uid"], lane="state", points=20)["items"]

@@ -3,6 +3,7 @@ import { address, get, upload } from "../base/api.js";
 import { debounce, fill, h } from "../base/dom.js";
 import { plural } from "../base/format.js";
 import { quoteValue } from "../model/filter_text.js";
+import { nameOf } from "../model/queue_lines.js";
 import { DrawingPad } from "./drawing_pad.js";
 import { Thumbnails } from "./thumbnails.js";
 
@@ -58,7 +59,7 @@ export class QueryStarts {
 
   drawList() {
     fill(this.list, this.offered.map((one) => h("li", {},
-      h("a", { href: address("/search", { query: one.uid }) }, this.thumbnails.draw(one.uid), h("span", {}, one.name || one.uid, h("small", { class: "soft" }, ` ${[one.env, plural(one.length, "timestep")].filter(Boolean).join(" · ")}`))))),
+      h("a", { href: address("/search", { query: one.uid }) }, this.thumbnails.draw(one.uid), h("span", {}, nameOf(one), h("small", { class: "soft" }, ` ${[one.env, plural(one.length, "timestep")].filter(Boolean).join(" · ")}`))))),
     !this.offered.length && h("li", { class: "soft" }, "no episode has such a name"));
   }
 

@@ -3,6 +3,7 @@ import { address, episodePath, get, isAborted, pictureUrl } from "../base/api.js
 import { debounce, drawPicture, fill, h, say } from "../base/dom.js";
 import { plural } from "../base/format.js";
 import { quoteValue } from "../model/filter_text.js";
+import { nameOf } from "../model/queue_lines.js";
 import { askCollection } from "./annotations.js";
 import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js";
 
@@ -135,7 +136,7 @@ export class HitList {
 
   /** @param {Json} hit @param {[number, number]} span @param {boolean} differ whether hits were compared by different lanes */
   card(hit, span, differ) {
-    const overlay = h("canvas", { role: "img", "aria-label": `${hit.name || hit.episode_id} over the query` });
+    const overlay = h("canvas", { role: "img", "aria-label": `${nameOf(hit)} over the query` });
     const alignment = h("canvas", { "aria-hidden": "true", hidden: !hit.alignment?.length });
     const picture = h("div", { class: "frame" });
     const named = `${hit.uid}@${span[0]}:${span[1]}`;
@@ -155,7 +156,7 @@ export class HitList {
     const element = h("li", { class: "hit" },
       h("header", {},
         h("span", { class: "score" }, hit.score.toFixed(3)),
-        h("a", { href: address(episodePath(hit.uid), { span: opened }) }, hit.name || hit.episode_id || hit.uid),
+        h("a", { href: address(episodePath(hit.uid), { span: opened }) }, nameOf(hit)),
         mark(true), mark(false)),
       h("p", { class: "soft" }, [seen && `frame ${seen.step} of ${seen.camera.replace("signal/", "")}`, isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id, hit.words].filter(Boolean).join(" · ")),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
