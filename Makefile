@@ -10,7 +10,7 @@ HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may
 PATIENT := --timeout 3600 -o faulthandler_timeout=0# tests beyond the gate may take long
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
+.PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties shards rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
 	long products lint types rooms manual
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
@@ -27,6 +27,7 @@ help:
 	@echo "make long     the tests and cases that are too slow for the gate                  (about 6 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
+	@echo "make shards   2,000 random filters answered by shards on a Dask cluster, as by one index  (minutes)"
 	@echo "make products  what the gate tests with SQLite, with PostgreSQL too"
 	@echo "make torture  kill recordings at 400 random moments, other writers at 40 stages  (about 15 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
@@ -147,6 +148,9 @@ bench: $(VENV)/.bench
 fuzz: $(VENV)/.dev
 	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error $(PATIENT) -n 2 tests/wshard/core/container/test_mutations.py \
 		tests/wshard/core/container/test_name_hashes.py tests/wshard/training/shardpack/test_mutations.py
+
+shards: $(VENV)/.dev
+	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error --timeout 3600 tests/processes/test_shards.py
 
 properties: $(VENV)/.dev
 	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error $(PATIENT) -n 2 -m hypothesis

@@ -46,6 +46,7 @@ class Answered:
     others: selectable by embedder=, lanes= or windows=. notes: further messages, such as a text or a filter without any
     matching episode. compared: number of episodes that were compared, None for all that pass the filter; left_out: the
     others. ranked_by: "graph" where the neighbour graph decided (docs/search.md), "vectors" where they alone did.
+    coverage: which shards answered, of an index that has several.
     """
 
     spaces: tuple[Space, ...] = ()
@@ -54,6 +55,7 @@ class Answered:
     compared: int | None = None
     left_out: tuple[LeftOut, ...] = ()
     ranked_by: str = "vectors"
+    coverage: str = ""
 
     @property
     def missed(self) -> str:

@@ -89,7 +89,8 @@ class Hits(list[EpisodeRef]):
         """Return how many hits there are, the first ones, and the notes."""
         first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_MAX_SHOWN])
         more = ", ..." if len(self) > _MAX_SHOWN else ""
-        notes = "".join(f"; {note}" for note in self._notes())
+        shards = "" if self.exact else self.answered.coverage
+        notes = "".join(f"; {note}" for note in (shards, *self._notes()) if note)
         return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
 
     def _repr_html_(self) -> str:
@@ -107,9 +108,11 @@ class Hits(list[EpisodeRef]):
 
     @property
     def certainty(self) -> str:
-        """Whether hits are exact, and among how many episodes, if others that pass the filter were not compared."""
+        """Whether hits are exact, among how many episodes if not all that pass were compared, and which shards."""
         word, compared = "exact" if self.exact else "approximate", self.answered.compared
-        return word if compared is None else f"{word} among the {plural(compared, 'episode')} compared"
+        among = "" if compared is None else f" among the {plural(compared, 'episode')} compared"
+        shards = self.answered.coverage
+        return f"{word}{among}{', ' * bool(shards)}{shards}"
 
     def _notes(self) -> list[str]:
         return [*self.answered.notes, *([self.answered.missed] if self.answered.left_out else [])]

@@ -42,6 +42,7 @@ class Catalog:
 
     Args:
         session: The open database; `Catalog.open` makes it.
+        share: See `Catalog.open`.
 
     Examples:
         >>> with Catalog.open("catalog.db", create=True) as catalog:
@@ -49,22 +50,23 @@ class Catalog:
         0
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, share: tuple[int, int] | None = None) -> None:
         if not isinstance(session, Session):
             raise CatalogError(f"catalogs are opened by Catalog.open(PATH): expected a session, found {shown(session)}")
         self._session = session
         self.episodes = Episodes(session)
         self.query = Queries(session)
-        self.vectors = VectorLedger(session)
+        self.vectors = VectorLedger(session, share)
         self.index_copies = IndexCopies(session)
 
     @staticmethod
-    def open(location: str | Path, *, create: bool = False) -> Catalog:
+    def open(location: str | Path, *, create: bool = False, share: tuple[int, int] | None = None) -> Catalog:
         """Open the catalog in a SQLite file or at a database URL; create it if it is missing and `create` is True.
 
-        An older version is upgraded; of a SQLite file a copy is saved first, as catalog.db.version-N. Raises
-        CatalogNotFoundError, CatalogVersionError for one of newer software or of a development version,
-        CatalogWriteError for an older one that is read-only, CatalogError if it is not a catalog.
+        share: (number, of): read the vectors of every of-th episode only, for a shard of an index. An older version is
+        upgraded; of a SQLite file a copy is saved first, as catalog.db.version-N. Raises CatalogNotFoundError,
+        CatalogVersionError for one of newer software or of a development version, CatalogWriteError for an older one
+        that is read-only, CatalogError if it is not a catalog.
         """
         path = file_of(location)
         if path is not None and create and file_kind(path) == "nothing":
@@ -72,7 +74,7 @@ class Catalog:
         database = open_server(str(location)) if path is None else open_file(path)
         try:
             prepare(database, create=create, copy=partial(_copy_version, path) if path is not None else None)
-            return Catalog(Session(database, base=_base(path)))
+            return Catalog(Session(database, base=_base(path)), share=share)
         except BaseException:
             database.close()
             raise
@@ -133,6 +135,11 @@ class Catalog:
     def archive_id(self) -> str:
         """The id of the archive; it never changes."""
         return self._session.archive_id
+
+    @property
+    def location(self) -> str:
+        """Where it can be opened again: its file, or the URL of its server without password."""
+        return self._session.database.name
 
     @property
     def edition(self) -> str:

@@ -117,12 +117,16 @@ class Matches(Sequence[Match]):
 
 @dataclass(frozen=True)
 class Answer:
-    """Matches, best first; ties by episode id, then window. exact: proven to equal the result of a full scan."""
+    """Matches, best first; ties by episode id, then window. exact: proven to equal the result of a full scan.
+
+    coverage: which shards answered, of an index that has several.
+    """
 
     matches: Sequence[Match]
     exact: bool
     scored: int  # vectors compared with the query
     explained: Explanation | None = None
+    coverage: str = ""
 
     @property
     def columns(self) -> Matches:

@@ -17,7 +17,7 @@ from bridge.search.query.notes import explain_empty_result, explain_hits
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.prepare import PreparedQuery, QueryPreparer
 from bridge.search.ranking.episodes import EpisodeSearch
-from bridge.search.ranking.rankers import join_explanations
+from bridge.search.ranking.rankers import join_coverage, join_explanations
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.lanes import named_lanes
 from embedders.text.base import as_text_encoder
@@ -221,12 +221,11 @@ class TrajectoryRetriever:
         timesteps, and hit.score is 1 for an exact match (docs/search.md). query_obs to where: as for
         search_similar_episodes.
 
-        like, unlike: lists of examples and counter-examples: a moment is assigned to the most similar one, and removed
-        if that is a counter-example. windows: the window plan, or its notation ("32:16"), if several were ingested;
-        None = windows of several sizes. refine: align the query with the lanes in the files for exact bounds.
-        max_overlap: maximum overlap of two moments of one episode, as a share of the timesteps covered by either.
-        per_episode: maximum number of moments per episode. min_score: minimum score. exclude_self: exclude the episodes
-        that query and examples name. explain: report how the index found the windows. Raises the same.
+        like, unlike: examples and counter-examples: a moment is assigned to the most similar one, and removed if that
+        is a counter-example. windows: the window plan, or its notation, if several were ingested; None = of several
+        sizes. refine: align the query with the lanes in the files for exact bounds. max_overlap: maximum overlap of two
+        moments of one episode, as a share of either. per_episode: maximum number of them. min_score: minimum score.
+        exclude_self: exclude the episodes of query and examples. explain: how the index found them. Raises the same.
         """
         started = time.perf_counter()
         options = MomentOptions(
@@ -243,15 +242,16 @@ class TrajectoryRetriever:
         given, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare_moments, examples, request, options)
         prepared, (refs, results) = self._queries.run(prepare, self._find_moments)
+        answers = [result.answer for result in results]
         missing, limits = max(result.missing for result in results), sorted({one.note for one in results} - {""})
         notes = limits if refs else explain_empty_result(self._catalog, request.where, limited=missing > 0)
         return Hits(
             [ref for ref in refs if min_score is None or ref.score >= min_score],
-            exact=all(result.answer.exact for result in results),
+            exact=all(answer.exact for answer in answers),
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=missing,
-            explained=join_explanations([result.answer for result in results]),
-            answered=self._queries.describe(prepared, given, notes),
+            explained=join_explanations(answers),
+            answered=self._queries.describe(prepared, given, notes, coverage=join_coverage(answers)),
         )
 
     def search(self, query: Query | None = None, top_k: int = 10, **options: Any) -> Hits:
@@ -269,15 +269,15 @@ class TrajectoryRetriever:
         given, request = request.where, self._queries.narrow(request, examples, options)
         prepare = partial(self._queries.prepare, examples, request, options)
         prepared, found = self._queries.run(prepare, self._find_episodes)
-        notes = explain_hits(self._catalog, options, request.where, len(found.hits), found.missing)
         refs = [ref for ref, _ in found.hits]
+        notes = explain_hits(self._catalog, options, request.where, refs, found.missing) + self._changes.explain(refs)
         return Hits(
             refs,
             exact=found.answer.exact,
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
-            answered=self._queries.describe(prepared, given, notes + self._changes.explain(refs), found.ranked_by),
+            answered=self._queries.describe(prepared, given, notes, found.ranked_by, found.answer.coverage),
         )
 
     def _find_episodes(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:

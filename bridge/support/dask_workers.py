@@ -189,22 +189,30 @@ def _is_there(uri: str) -> bool:
     return place.is_dir() or place.is_file()
 
 
+def connect(address: str, failure: type[Exception]) -> Any:
+    """Return a client of the cluster at dask://HOST:PORT; raises `failure` without one, MissingExtraError."""
+    distributed = import_library("distributed", "dask")
+    host = address.removeprefix(SCHEME).rstrip("/")
+    try:
+        return distributed.Client(f"tcp://{host}", timeout=_CONNECT, set_as_default=False, name="wshard")
+    except (OSError, ValueError) as error:
+        raise failure(f"{address}: expected the scheduler of a Dask cluster: {error}") from error
+
+
 @contextmanager
 def dask_workers(address: str, places: Iterable[str]) -> Iterator[DaskWorkers]:
     """Use the workers of a cluster, once all have been checked; places: what they must see.
 
     address: dask://HOST:PORT of its scheduler. Raises IngestError, MissingExtraError.
     """
-    distributed = import_library("distributed", "dask")
-    host = address.removeprefix(SCHEME).rstrip("/")
-    try:
-        client = distributed.Client(f"tcp://{host}", timeout=_CONNECT, set_as_default=False, name="wshard")
-    except (OSError, ValueError) as error:
-        raise IngestError(f"{address}: expected the scheduler of a Dask cluster: {error}") from error
+    client = connect(address, IngestError)
     try:
         found = DaskWorkers(client, [one for one in places if _is_there(one)])
         if not client.nthreads():
-            raise IngestError(f"{address}: expected workers, found none: start them with `dask worker tcp://{host}`")
+            raise IngestError(
+                f"{address}: expected workers, found none: "
+                f"start them with `dask worker tcp://{address.removeprefix(SCHEME)}`"
+            )
         found.check_each()
         yield found
     finally:

@@ -35,10 +35,14 @@ _GOLDEN_RATIO: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the 
 
 
 class VectorLedger:
-    """The Spaces of a catalog and the ledger of their vectors."""
+    """The Spaces of a catalog and the ledger of their vectors.
 
-    def __init__(self, session: Session) -> None:
+    share: (number, of): ledger, revision and state are those of every of-th episode, by id, from that number on.
+    """
+
+    def __init__(self, session: Session, share: tuple[int, int] | None = None) -> None:
         self._session = session
+        self._share = () if share is None else (embedding.c.episode_row % share[1] == share[0],)
 
     def spaces(self, state: str | None = None) -> list[SpaceRow]:
         """Return the spaces, or those in that state, by id."""
@@ -218,14 +222,14 @@ class VectorLedger:
 
         VectorsDamagedError where vectors are not what was written.
         """
-        return walk_ledger(self._session.read, space_id, since=since)
+        return walk_ledger(self._session.read, space_id, since=since, share=self._share)
 
     def revision(self, space_id: int) -> LedgerRevision:
         """Return what differs after every change of the space in the ledger; quicker than its state."""
         with self._session.read() as connection:
-            own = embedding.c.space_id == space_id
-            rows = connection.execute(select(func.count()).select_from(embedding).where(own)).scalar_one()
-            last = select(embedding.c.seq, embedding.c.episode_row, embedding.c.checksum).where(own)
+            own = (embedding.c.space_id == space_id, *self._share)
+            rows = connection.execute(select(func.count()).select_from(embedding).where(*own)).scalar_one()
+            last = select(embedding.c.seq, embedding.c.episode_row, embedding.c.checksum).where(*own)
             found = connection.execute(last.order_by(embedding.c.seq.desc()).limit(1)).one_or_none() or (0, 0, 0)
             return LedgerRevision(rows, *(int(value or 0) for value in found))
 
@@ -239,7 +243,7 @@ class VectorLedger:
                 func.sum(term(embedding.c.checksum, embedding.c.seq, embedding.c.episode_row)).filter(
                     embedding.c.count > 0
                 ),
-            ).where(embedding.c.space_id == space_id)
+            ).where(embedding.c.space_id == space_id, *self._share)
             return LedgerState(*(int(total or 0) for total in connection.execute(statement).one()))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     bindparam,
     select,
@@ -60,21 +61,28 @@ def delete_rows(connection: Connection, numbers: Sequence[int]) -> None:
         connection.execute(statement.values(values), rows)
 
 
-def read_ledger(connection: Connection, space_id: int, *, since: int, limit: int) -> list[LedgerEntry]:
-    """Return up to limit rows numbered above `since`, ascending, tombstones included; raises VectorsDamagedError."""
-    statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.seq > since)
+def read_ledger(
+    connection: Connection, space_id: int, *, since: int, limit: int, share: Sequence[ColumnElement[bool]] = ()
+) -> list[LedgerEntry]:
+    """Return up to limit rows numbered above `since`, ascending, tombstones included; raises VectorsDamagedError.
+
+    share: conditions on them.
+    """
+    statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.seq > since, *share)
     return [entry_of(*row) for row in connection.execute(statement.order_by(embedding.c.seq).limit(limit))]
 
 
 LEDGER_BYTES = 4 << 20
 
 
-def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntry]:
+def walk_ledger(
+    read: Read, space_id: int, *, since: int, share: Sequence[ColumnElement[bool]] = ()
+) -> Iterator[LedgerEntry]:
     """Yield the space's entries above `since`, read in chunks of about LEDGER_BYTES, estimated from earlier vectors."""
     limit = 64
     while True:
         with read() as connection:
-            entries = read_ledger(connection, space_id, since=since, limit=limit)
+            entries = read_ledger(connection, space_id, since=since, limit=limit, share=share)
         yield from entries
         if len(entries) < limit:
             return

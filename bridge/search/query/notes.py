@@ -9,15 +9,17 @@ from catalog.filters.where import parts_of
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
     from bridge.search.query.options import SearchOptions
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
 
 
-def explain_hits(catalog: Catalog, options: SearchOptions, where: Where, count: int, missing: int) -> list[str]:
-    """Return the notes on `count` hits of a search for episodes or windows; missing: number of hits without a file."""
+def explain_hits(catalog: Catalog, options: SearchOptions, where: Where, hits: Sized, missing: int) -> list[str]:
+    """Return the notes on hits of a search for episodes or windows; missing: number of hits without a file."""
     notes = _explain_unmatched_text(catalog, options.text, where)
-    if not count:
+    if not hits:
         limited = bool(missing or notes) or options.min_score is not None
         notes += explain_empty_result(catalog, where, limited=limited)
     return notes

@@ -156,13 +156,14 @@ class QueryPreparer:
         where: Where,
         notes: Sequence[str],
         ranked_by: str = "vectors",
+        coverage: str = "",
     ) -> Answered:
         """Return the Spaces that answered, the others that the query fits, the notes, and what was not compared."""
         spaces = [space for view in prepared.views for space in view.spaces]
         compared, left_out = (
             self._coverage.read([view.space for view in prepared.views], where) if spaces else (None, ())
         )
-        return Answered(tuple(spaces), tuple(prepared.others), tuple(notes), compared, left_out, ranked_by)
+        return Answered(tuple(spaces), tuple(prepared.others), tuple(notes), compared, left_out, ranked_by, coverage)
 
     def is_outdated(self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions]) -> bool:
         """Return whether an ingest has replaced one of the Spaces since; the query must then be prepared again."""

@@ -19,7 +19,7 @@ import numpy as np
 from bridge.index.base import Answer, Matches, find_firsts
 from bridge.search.ranking.candidates import EpisodeCandidates
 from bridge.search.ranking.graph_score import GraphReach
-from bridge.search.ranking.rankers import depth, join_explanations
+from bridge.search.ranking.rankers import depth, join_coverage, join_explanations
 from bridge.search.ranking.scores import (
     calibrate,
     combine_examples,
@@ -272,4 +272,5 @@ def _answer(scored: _ScoredCandidates, request: Request) -> Answer:
     order = order[: request.top_k]
     matches = Matches(episodes[order], windows[order], scores[order])
     exact = all(answer.exact for answer in answers)
-    return Answer(matches, exact, sum(answer.scored for answer in answers), join_explanations(answers))
+    scored_all = sum(answer.scored for answer in answers)
+    return Answer(matches, exact, scored_all, join_explanations(answers), join_coverage(answers))

@@ -59,7 +59,7 @@ def fuse_by_rank(rankers: Sequence[Ranker], *, reach: Callable[[int], int] = dep
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
         scored = sum(answer.scored for answer in answers)
         exact = all(answer.exact for answer in answers)
-        return Answer(matches, exact, scored, join_explanations(answers))
+        return Answer(matches, exact, scored, join_explanations(answers), join_coverage(answers))
 
     return rankers[0] if len(rankers) == 1 else rank_together
 
@@ -143,6 +143,11 @@ def read_rows(stored: StoredVectors, space: Space, matches: Sequence[Match]) -> 
     rows = np.zeros((len(columns), space.dim), np.float32)
     rows[present] = own.pick(places[present], columns.windows[present])
     return rows
+
+
+def join_coverage(answers: Sequence[Answer]) -> str:
+    """Return which shards answered, in the worst of the answers: one that names faults is longer."""
+    return max((answer.coverage for answer in answers), key=len, default="")
 
 
 def join_explanations(answers: Sequence[Answer]) -> Explanation | None:

@@ -101,7 +101,8 @@ class _Meaning:
         explained = join_explanations([by_words, by_meaning])
         if explained is not None and by_meaning.explained is not None:
             explained = replace(explained, route=f"words + sentences by {by_meaning.explained.route}")
-        return Answer(matches, by_meaning.exact, by_words.scored + by_meaning.scored, explained)
+        scored = by_words.scored + by_meaning.scored
+        return Answer(matches, by_meaning.exact, scored, explained, by_meaning.coverage)
 
     def _shares(self, by_words: Answer, request: Request) -> dict[int, float]:
         """Return each episode's share of the weight of all words of the text, 1 at most."""

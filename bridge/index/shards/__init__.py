@@ -1,0 +1,1 @@
+"""An index in shards, which are actors of a Dask cluster."""

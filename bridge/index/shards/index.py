@@ -1,0 +1,245 @@
+"""An index whose shards are actors of a Dask cluster; the cluster places, restarts and reaches them.
+
+Each shard reads the ledger of the archive itself and answers for every n-th episode; the answers are merged here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from bridge.index.base import Answer, VectorIndex, check_points, check_query
+from bridge.index.filter_cache import FilterCache
+from bridge.index.metric import check_metric
+from bridge.index.shards.merge import check_answer, find_undecided, merge
+from bridge.index.shards.naming import ShardsUrl, Share, parse_url
+from bridge.index.shards.shard import Caller, Shard
+from bridge.support.dask_workers import connect
+from wshard.errors import CatalogError, IndexUnreachableError, UnknownIndexError, VectorIndexError, WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from bridge.index.base import Matches, Point, Request, Vectors
+    from catalog.catalog import Catalog
+    from embedders.space import Space
+
+_CLOSING: Final = 10.0  # seconds
+_FILLING: Final = 3600.0  # for anything else, which may wait until a shard has read its part of the ledger
+_MARGIN: Final = 2  # how many more than its share of the hits each shard is asked for first
+
+
+@dataclass(frozen=True)
+class Replies:
+    """What the shards returned, and what is wrong with the others."""
+
+    results: Mapping[Share, Any]
+    faults: Mapping[Share, str]
+
+    def __str__(self) -> str:
+        """Say which shards answered."""
+        of = len(self.results) + len(self.faults)
+        if not self.faults:
+            return f"{of} of {of} shards"
+        faults = "; ".join(f"{share} {fault}" for share, fault in self.faults.items())
+        return f"{len(self.results)} of {of} shards answered; {faults}"
+
+
+class ShardedIndex(VectorIndex):
+    """VectorIndex over shards on a Dask cluster; close it, or use it as a context manager.
+
+    The first that uses a name on a cluster starts the shards, one a worker if the URL gives no number; they stay there.
+    The workers must be able to open the archive at the same path or URL. A shard that does not answer in time
+    or has an older ledger leaves the answer inexact, and is named in its coverage; that of a
+    lost worker is started again elsewhere. Connects on first use.
+    """
+
+    def __init__(self, catalog: Catalog, url: ShardsUrl) -> None:
+        self._catalog = catalog
+        self._url = url
+        self._filters = FilterCache(catalog)
+        self._client: Any = None
+        self._shards: dict[Share, Any] = {}
+        self._actors: dict[Share, Any] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the cluster; the shards stay."""
+        if self._client is not None:
+            self._client.close(timeout=_CLOSING)
+            self._client, self._shards, self._actors = None, {}, {}
+
+    def search(self, space: Space, query: Vectors, request: Request) -> Answer:
+        """Return the best matches of the shards that answer; exact if all do, each by its whole share.
+
+        Raises IndexUnreachableError if none does.
+        """
+        check_query(space, query)
+        check_metric(space.metric)
+        self._check_living(space)
+        shards = self._connect()
+        part = min(request.top_k, -(-request.top_k // len(shards)) * _MARGIN)
+        replies = self._search(shards, space, query, replace(request, top_k=part))
+        merged = self._merge(replies, request)
+        scored = sum(answer.scored for answer in replies.results.values())
+        undecided = find_undecided(replies.results, merged, part=part, top_k=request.top_k)
+        if undecided:
+            again = self._search(undecided, space, query, request)
+            answers = {one: answer for one, answer in replies.results.items() if one not in undecided}
+            replies = Replies({**answers, **again.results}, {**replies.faults, **again.faults})
+            merged = self._merge(replies, request)
+            scored += sum(answer.scored for answer in again.results.values())
+        exact = not replies.faults and all(answer.exact for answer in replies.results.values())
+        return Answer(merged, exact, scored, coverage=str(replies))
+
+    def upsert(self, space: Space, points: Sequence[Point]) -> None:
+        """Let the shards read the ledger and write their copies, once an ingest has ended: without points.
+
+        Raises VectorIndexError for points that the ledger does not have, or without an answer of every shard.
+        """
+        check_points(space, points)
+        check_metric(space.metric)
+        self._check_living(space)
+        clock = self._catalog.clock()
+        if missing := [point.episode for point in points if point.seq > clock]:
+            raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
+        if not points:
+            self._ask_all("upsert", space, [])
+
+    def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
+        """Do nothing but check the Space: every shard reads deletions from the ledger before it answers."""
+        self._check_living(space)
+
+    def count(self, space: Space) -> int:
+        """Return the number of vectors of living episodes; raises VectorIndexError without an answer of every shard."""
+        self._check_living(space)
+        return sum(self._ask_all("count", space).values())
+
+    def scan(self, space: Space) -> Iterator[Point]:
+        """Yield every living episode's vectors, one shard after the other."""
+        self._check_living(space)
+        for share in self._connect():
+            yield from self._ask_all("scan", space, shards=[share])[share]
+
+    def rebuild(self, space: Space) -> None:
+        """Let every shard build its copies again."""
+        self._check_living(space)
+        self._ask_all("rebuild", space)
+
+    def drop(self, space: Space) -> None:
+        """Let every shard remove its copies of the Space."""
+        self._ask_all("drop", space)
+
+    def _check_living(self, space: Space) -> None:
+        self._filters.find_space(space, self._catalog.clock())
+
+    def _search(self, shards: Collection[Share], space: Space, query: Vectors, request: Request) -> Replies:
+        replies = self._ask(shards, self._url.timeout, "search", space, query, request)
+        for share, answer in replies.results.items():
+            check_answer(share, answer, request, space.metric)
+        return replies
+
+    def _merge(self, replies: Replies, request: Request) -> Matches:
+        if not replies.results:
+            raise IndexUnreachableError(f"{self._name}: {replies}")
+        return merge(replies.results, request.top_k)
+
+    def _ask_all(self, verb: str, space: Space, *arguments: Any, shards: Collection[Share] = ()) -> dict[Share, Any]:
+        """Return the results of all shards; raises IndexUnreachableError without one of them."""
+        replies = self._ask(shards or self._connect(), _FILLING, verb, space, *arguments)
+        if replies.faults:
+            raise IndexUnreachableError(f"{self._name}: {replies}")
+        return dict(replies.results)
+
+    def _ask(self, shards: Collection[Share], patience: float, verb: str, space: Space, *arguments: Any) -> Replies:
+        """Call a method of the shards' indexes, of all at once; an answer from before this moment is a fault."""
+        clock, until = self._catalog.instant().clock, time.monotonic() + patience
+        caller = Caller(self._catalog.archive_id)
+        results, faults, calls = {}, {}, {}
+        with self._client.as_current():
+            for share in shards:
+                try:
+                    actor = self._find_actor(share, until)
+                    calls[share] = actor.call(caller, verb, space, *arguments)
+                except (OSError, RuntimeError, CatalogError) as error:
+                    faults[share] = self._restart(share, error)
+            for share, call in calls.items():
+                try:
+                    reply = call.result(timeout=max(until - time.monotonic(), 0.01))
+                    if reply.clock < clock:
+                        faults[share] = f"is stale, at {reply.clock} of {clock} in the ledger"
+                    else:
+                        results[share] = reply.result
+                except (OSError, CatalogError) as error:
+                    faults[share] = self._restart(share, error)
+        return Replies(results, dict(sorted(faults.items(), key=lambda item: item[0].number)))
+
+    def _find_actor(self, share: Share, until: float) -> Any:
+        if share not in self._actors:
+            self._actors[share] = self._shards[share].result(timeout=max(until - time.monotonic(), 0.01))
+        return self._actors[share]
+
+    def _restart(self, share: Share, error: Exception) -> str:
+        """Say what is wrong with a shard, and let the cluster start it again if its worker is lost."""
+        if self._client.status != "running":
+            raise IndexUnreachableError(f"{self._url.address}: the scheduler does not answer any more") from error
+        self._actors.pop(share, None)
+        future = self._shards[share]
+        if future.status in ("error", "lost", "cancelled"):
+            future.retry()
+        return f"fails: {error}" if isinstance(error, WShardError) else "is silent"
+
+    @property
+    def _name(self) -> str:
+        return f"{self._url.address}/{self._url.name}"
+
+    def _connect(self) -> dict[Share, Any]:
+        """Return the shards of this name, started if there are none yet."""
+        with self._lock:
+            if not self._shards:
+                self._client = self._client or connect(self._url.address, IndexUnreachableError)
+                self._shards = self._find_shards() or self._start_shards()
+            wanted = self._url.shards
+            if wanted not in (None, len(self._shards)):
+                raise UnknownIndexError(f"{self._name}: expected {wanted} shards, found {len(self._shards)}")
+            return self._shards
+
+    def _find_shards(self) -> dict[Share, Any]:
+        try:
+            futures = self._client.get_dataset(f"wshard/{self._url.name}")
+        except KeyError:
+            return {}
+        return {Share(number, len(futures)): future for number, future in enumerate(futures)}
+
+    def _start_shards(self) -> dict[Share, Any]:
+        workers = [*self._client.nthreads()]
+        if not workers:
+            raise IndexUnreachableError(f"{self._url.address}: expected workers, found none")
+        of = self._url.shards or len(workers)
+        submit = partial(self._client.submit, Shard, self._catalog.location, actor=True, pure=False)
+        futures = [  # evenly; if its worker is lost, a shard may be anywhere
+            submit(Share(number, of), workers=workers[number % len(workers)], allow_other_workers=True)
+            for number in range(of)
+        ]
+        try:
+            self._client.publish_dataset(futures, name=f"wshard/{self._url.name}")
+        except KeyError:  # another process was quicker
+            return self._find_shards()
+        return {Share(number, of): future for number, future in enumerate(futures)}
+
+
+def open_shards(url: str, catalog: Catalog, _folder: Path, token: str | None = None) -> ShardedIndex:
+    """Return the index of dask://HOST:PORT/ARCHIVE?shards=N&timeout=SECONDS; raises UnknownIndexError."""
+    if token is not None:
+        raise UnknownIndexError("expected the URL of a server with a token, found shards on a cluster")
+    return ShardedIndex(catalog, parse_url(url))

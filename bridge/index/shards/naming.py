@@ -1,0 +1,49 @@
+"""What shards are called, which episodes are whose, and the URL of an index in shards."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl
+
+from wshard.core.messages import public_url
+from wshard.errors import UnknownIndexError
+
+_PLACE: Final = re.compile(r"(dask://[^/?#@\s]+:\d+)/([\w.-]+)")
+_TIMEOUT: Final = 10.0  # seconds for an answer to a search
+_OPTIONS: Final = {"shards": re.compile("[1-9][0-9]{0,3}"), "timeout": re.compile("[0-9]{1,6}([.][0-9]+)?")}
+
+
+@dataclass(frozen=True)
+class Share:
+    """The episodes whose id divided by `of` leaves `number`."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        """Return its name in messages, counted from one."""
+        return f"shard {self.number + 1} of {self.of}"
+
+
+@dataclass(frozen=True)
+class ShardsUrl:
+    """The address of a cluster, the name of the shards there, how many to expect (None: any), and seconds to wait."""
+
+    address: str
+    name: str
+    shards: int | None
+    timeout: float
+
+
+def parse_url(url: str) -> ShardsUrl:
+    """Return the parts of dask://HOST:PORT/NAME?shards=N&timeout=SECONDS; raises UnknownIndexError."""
+    place, _, query = url.partition("?")
+    found, options = _PLACE.fullmatch(place), dict(parse_qsl(query, keep_blank_values=True))
+    if found is None or not all(name in _OPTIONS and _OPTIONS[name].fullmatch(options[name]) for name in options):
+        raise UnknownIndexError(
+            f"expected dask://HOST:PORT/ARCHIVE, perhaps with ?shards=N&timeout=SECONDS, found {public_url(url)!r}"
+        )
+    shards = int(options["shards"]) if "shards" in options else None
+    return ShardsUrl(found[1], found[2], shards, float(options.get("timeout", _TIMEOUT)))

@@ -1,0 +1,159 @@
+"""Shards as actors of a real Dask cluster: the contract of an index, and what is said of shards that fail.
+
+WSHARD_FILTERS: how many random filters the shards answer (`make shards`: 2,000).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, save
+from dask_cluster import running_scheduler, running_worker
+
+from bridge.index.base import Answer, Matches, Request
+from bridge.index.shards.index import open_shards
+from bridge.index.shards.merge import check_answer
+from bridge.index.shards.naming import Share
+from bridge.testing.index_contract import IndexContract
+from catalog import EVERYTHING, Catalog
+from embedders.space import Space
+from wshard import TrajectoryIngestor, open_archive
+from wshard.errors import IndexUnreachableError, UnknownIndexError, VectorIndexError
+
+_names = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """Return the address of a cluster of two workers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with running_scheduler(folder) as (_, address), running_worker(folder, address, count=2):
+        yield f"dask://{address}"
+
+
+class TestShards(IndexContract):
+    filters = int(os.environ.get("WSHARD_FILTERS", "200"))
+
+    @pytest.fixture(autouse=True)
+    def _on_a_cluster(self, cluster):
+        self.url, self.opened = f"{cluster}/archive-{next(_names)}?shards=3", []
+        yield
+        for index in self.opened:
+            index.close()
+
+    def open_index(self, catalog, folder):
+        self.opened.append(open_shards(self.url, catalog, folder))
+        return self.opened[-1]
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """Return the folder of an archive of 30 episodes."""
+    save(tmp_path / "episodes", *(episode(n % 5, n, 8, spread=3.0) for n in range(30)))
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        ingestor.ingest(tmp_path / "episodes")
+    return tmp_path / "lab"
+
+
+def space_of(catalog):
+    """Return the first Space of a catalog, and a query."""
+    space = Space.from_json(catalog.vectors.live_spaces()[0].definition)
+    return space, np.ones(space.dim, np.float32)
+
+
+def test_hits_say_how_many_shards_answered_and_equal_those_of_one_index(cluster, lab):
+    with open_archive(lab) as alone, open_archive(f"{cluster}/hits", archive=lab) as shared:
+        query = next(iter(alone))
+        expected, found = alone.search(query), shared.search(query)
+    assert [(hit.uid, hit.score) for hit in found] == [(hit.uid, hit.score) for hit in expected]
+    assert found.certainty == "exact, 2 of 2 shards"
+    assert repr(found) == repr(expected)
+
+
+def test_a_killed_worker_is_said_and_its_shard_is_started_again_elsewhere(tmp_path, lab):
+    with (
+        running_scheduler(tmp_path) as (_, address),
+        running_worker(tmp_path, address, count=2),
+        Catalog.open(lab / "catalog.db") as catalog,
+        open_shards(f"dask://{address}/lab", catalog, lab) as index,
+    ):
+        space, query = space_of(catalog)
+        request = Request(12, EVERYTHING)
+        whole = index.search(space, query, request)
+        assert (whole.exact, whole.coverage) == (True, "2 of 2 shards")
+        os.kill(index._client.submit(os.getpid).result(), signal.SIGKILL)
+        without = index.search(space, query, request)
+        assert not without.exact
+        assert without.coverage.startswith("1 of 2 shards answered; shard ")
+        assert without.coverage.endswith("of 2 is silent")
+        assert {*without.matches} < {*index_all(index, space, query)}
+        until = time.monotonic() + 60
+        while not (again := index.search(space, query, request)).exact:
+            assert time.monotonic() < until, again.coverage
+            time.sleep(0.2)
+        assert again.matches == whole.matches
+
+
+def index_all(index, space, query):
+    """Return all matches, once every shard answers."""
+    until = time.monotonic() + 60
+    while not (answer := index.search(space, query, Request(1000, EVERYTHING))).exact:
+        assert time.monotonic() < until, answer.coverage
+        time.sleep(0.2)
+    return answer.matches
+
+
+def test_stopped_and_stale_shards_and_those_of_another_archive_are_named(cluster, lab, tmp_path):
+    older, url = tmp_path / "older.db", f"{cluster}/named"
+    shutil.copy(lab / "catalog.db", older)
+    with Catalog.open(older) as catalog, open_shards(url, catalog, lab) as index:
+        space, query = space_of(catalog)
+        assert index.search(space, query, Request(3, EVERYTHING)).exact
+    with Catalog.open(lab / "catalog.db") as catalog, open_shards(url, catalog, lab) as index:
+        catalog.episodes.remove([catalog.query.ids()[0]])
+        with pytest.raises(IndexUnreachableError, match=r"0 of 2 shards answered; shard 1 of 2 is stale, at \d+ of"):
+            index.search(space, query, Request(3, EVERYTHING))
+    with Catalog.open(older) as catalog:
+        catalog.copy_to(tmp_path / "other.db")
+    with (
+        Catalog.open(tmp_path / "other.db") as catalog,
+        open_shards(url, catalog, lab) as index,
+        pytest.raises(VectorIndexError, match=r"shard . of 2: expected to be one of .*: use another name"),
+    ):
+        index.search(space, query, Request(3, EVERYTHING))
+    with (
+        Catalog.open(older) as catalog,
+        open_shards(f"{url}?shards=5", catalog, lab) as index,
+        pytest.raises(UnknownIndexError, match="named: expected 5 shards, found 2"),
+    ):
+        index.search(space, query, Request(3, EVERYTHING))
+
+
+@pytest.mark.parametrize(
+    ("episodes", "scores", "expected"),
+    [
+        ([1, 4], [0.5, np.nan], "finite scores"),
+        ([1, 5], [0.5, 0.4], "episodes of its own"),
+        ([1, 4], [0.4, 0.5], "the best first"),
+        ([4, 1], [0.5, 0.5], "the best first"),
+        ([1, 1], [0.5, 0.5], "each episode once"),
+        ([1, 4], [1.5, 0.5], "cosines"),
+        ([1, 4, 7], [0.5, 0.4, 0.3], "at most as many"),
+    ],
+)
+def test_an_answer_that_no_shard_gives_is_refused(episodes, scores, expected):
+    columns = Matches(np.array(episodes), np.arange(len(episodes)), np.array(scores))
+    with pytest.raises(VectorIndexError, match=f"shard 2 of 3: expected {expected}"):
+        check_answer(Share(1, 3), Answer(columns, exact=True, scored=9), Request(2, EVERYTHING), "cosine")
+
+
+@pytest.mark.parametrize("url", ["dask://host/lab", "dask://host:1", "dask://host:1/lab?shards=0", "dask://h:1/a?x=1"])
+def test_other_urls_are_refused(url, lab):
+    with Catalog.open(lab / "catalog.db") as catalog, pytest.raises(UnknownIndexError, match="expected dask://HOST"):
+        open_shards(url, catalog, lab)
