@@ -101,7 +101,7 @@ def convert(
             CameraEncoding.parse(encode)
         target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
     target = replace(target, encode=encode)
-    jobs = list_jobs(chosen_spans(archive, collection, where) if chosen else paths[:-1], how)
+    jobs = list_jobs(chosen_spans(archive, collection, where, to=target.format) if chosen else paths[:-1], how)
     _print_outcome(paths, _run(jobs, target, strict=strict, workers=workers))
 
 
@@ -134,8 +134,11 @@ class _ShownConversion:
         self._progress.advance(count)
 
 
-def chosen_spans(archive: str | None, collection: str | None, where: str | None) -> list[EpisodeSpan]:
-    """Return the episodes and spans of a collection, or those that pass a filter; SourceNotFoundError for none."""
+def chosen_spans(archive: str | None, collection: str | None, where: str | None, *, to: str = "") -> list[EpisodeSpan]:
+    """Return the episodes and spans of a collection, or those that pass a filter; SourceNotFoundError for none.
+
+    to: the format to write; raises FormatError if it cannot take them together.
+    """
     from bridge.episodes.chosen_spans import find_spans
     from catalog.cli.common import open_catalog, report_unknown
     from catalog.location import archive_named
@@ -143,7 +146,7 @@ def chosen_spans(archive: str | None, collection: str | None, where: str | None)
 
     with open_catalog(archive_named(archive)) as opened:
         report_unknown(opened, where)
-        spans = find_spans(opened, collection=collection, where=where)
+        spans = find_spans(opened, collection=collection, where=where, to=to)
     if not spans:
         chosen = f"passes the filter {where!r}" if collection is None else f"is in the collection {collection!r}"
         raise SourceNotFoundError(f"no episode {chosen}")

@@ -60,6 +60,9 @@ class SinkBase(Sink):
     numbers_episodes: ClassVar[bool] = False
     """Whether episodes get a number instead of their id, so that existing ones cannot be recognised."""
 
+    one_environment: ClassVar[bool] = False
+    """Whether all episodes of a location must be of one environment."""
+
     stores_statements: ClassVar[bool] = False
     """Whether there is a place for what is stated once for an episode, besides its metadata."""
 

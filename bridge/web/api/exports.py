@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from bridge.episodes.chosen_spans import find_spans
+from bridge.episodes.chosen_spans import check_together, find_spans
 from bridge.present.jobs import present_job
 from bridge.web.api.annotate import EPISODES, chosen_ids
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
@@ -73,8 +73,10 @@ def _check_is_own(call: ApiCall, name: str) -> None:
 def _chosen(call: ApiCall) -> list[EpisodeSpan]:
     catalog = call.archive.catalog
     if call["collection"] is not None:
-        return find_spans(catalog, collection=call["collection"], where=None)
-    return [EpisodeSpan(row.address) for row in catalog.episodes.rows(chosen_ids(call)).values()]
+        return find_spans(catalog, collection=call["collection"], where=None, to=call["format"])
+    rows = catalog.episodes.rows(chosen_ids(call)).values()
+    check_together(rows, call["format"])
+    return [EpisodeSpan(row.address) for row in rows]
 
 
 class _JobProgress:

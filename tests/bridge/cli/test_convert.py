@@ -130,6 +130,28 @@ def test_collections_and_filters_of_an_archive_are_converted(lines, tmp_path):
     assert run("convert", lines, "--where", "format:jsonl", *archive_named, tmp_path / "all")[0] == 2
 
 
+def test_episodes_that_a_format_cannot_take_together_are_refused_before(tmp_path):
+    for number, env_id in enumerate(("lift", "push")):
+        episode = make_episode(number)
+        episode.env_id = env_id
+        (tmp_path / "in").mkdir(exist_ok=True)
+        save_wshard(episode, tmp_path / "in" / f"{number}.wshard")
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        ingestor.ingest(tmp_path / "in")
+    for name in ("robomimic", "minari"):
+        words = ("--to", name, "--where", "length:1..", "--archive", tmp_path / "lab", tmp_path / "out-v0")
+        code, _, output = run("convert", *words)
+        assert (code, "found 2 episodes of 2: 'lift', 'push': choose those of one, such as env:push" in output) == (
+            1,
+            True,
+        )
+        assert not (tmp_path / "out-v0").exists()
+    (tmp_path / "in" / "0.wshard").unlink()
+    code, output, _ = run("convert", "--where", "length:1..", "--archive", tmp_path / "lab", tmp_path / "rest")
+    assert (code, [path.stem for path in (tmp_path / "rest").iterdir()]) == (1, [episode.id])
+    assert "1 failed" in output
+
+
 def test_a_filter_that_no_episode_passes_writes_nothing(lines, tmp_path):
     TrajectoryIngestor(tmp_path / "archive").ingest(lines)
     code, _, output = run("convert", "--archive", tmp_path / "archive", "--where", "env:nope", tmp_path / "out")

@@ -52,6 +52,7 @@ class RobomimicSink(Hdf5Sink):
         "bf16, which becomes float32",
         "episodes of other environments than the first one has",
     )
+    one_environment = True
     content = "robomimic file"
     in_folder = False
 

@@ -55,6 +55,7 @@ class MinariSink(Hdf5Sink):
         "bf16, which becomes float32",
         "episodes of other lanes or environments than the first one has",
     )
+    one_environment = True
     content = "Minari data set"
 
     def _has_episodes(self) -> bool:

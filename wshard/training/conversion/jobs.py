@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from wshard.core.chunks.files import without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, EpisodeSpan, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
+from wshard.errors import AmbiguousFormatError, WShardError
 from wshard.formats.base import load_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
@@ -20,7 +21,6 @@ from wshard.formats.wshard import SUFFIXES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from wshard.errors import AmbiguousFormatError
     from wshard.formats.source_base import SourceBase
 
 _MAX_OPEN: Final = 16
@@ -59,7 +59,8 @@ def list_jobs(
 
     A folder that is no location but has some of other formats below it stands for all that is below. read_as: reading
     options for locations without their own; see EpisodeAddress. With several locations of several episodes, ids begin
-    with the name of the location; ids of spans end with their bounds. Raises the errors of open_location.
+    with the name of the location; ids of spans end with their bounds. Raises the errors of open_location; but an
+    EpisodeSpan that cannot be opened becomes a job that fails.
     """
     spans: list[EpisodeSpan] = []
     for location in locations:
@@ -69,8 +70,13 @@ def list_jobs(
             spans.append(replace(span, address=address))
             continue
         for address_ in locations_below(address) or [address]:
-            with open_for_conversion(address_) as source:
-                keys = source.keys()
+            try:
+                with open_for_conversion(address_) as source:
+                    keys = source.keys()
+            except (OSError, WShardError):
+                if not isinstance(location, EpisodeSpan):
+                    raise
+                keys = [""]  # one of many that a catalog knows: its conversion fails alone
             spans += [replace(span, address=replace(address_, key=key)) for key in keys]
     needs_prefix = len({span.address.uri for span in spans if span.address.key}) > 1
     return [ConversionJob(span, _prefix(span) if needs_prefix and span.address.key else "") for span in spans]
