@@ -10,7 +10,7 @@ HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may
 PATIENT := --timeout 3600 -o faulthandler_timeout=0# tests beyond the gate may take long
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties shards rb_a rb_b rb_c rb_t rb_n peers fuzz torture histories diskfull minute live-deepdata clean \
+.PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties shards rb_a rb_b rb_c rb_t rb_n rb_v peers fuzz torture histories diskfull minute live-deepdata clean \
 	long products lint types rooms manual
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
@@ -40,6 +40,7 @@ help:
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
 	@echo "make rb_t     measure search on sets of many kinds, half of them never tuned on  (about 40 minutes the first time)"
 	@echo "make rb_n     measure search on archives with other signs, units, lanes and rates in them  (about 15 minutes)"
+	@echo "make rb_v     measure search by cameras, and how well their faults are found   (about 8 minutes the first time)"
 	@echo "make rb_b FIRST=200  the same on other seeds (those below 100 were tuned on); rb_a takes GOALS=1040"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches, the pages and the demo archive"
@@ -254,6 +255,10 @@ rb_t: $(VENV)/.dev .bench/venv-sets/.created
 rb_n: $(VENV)/.dev
 	@echo "== benchmark RB-N (about 15 minutes; WSHARD_FIXTURES is where its sets are)"
 	@$(BIN)/python benchmarks/retrieval/rb_n.py --out .bench/rb_n
+
+rb_v: $(VENV)/.dev
+	@echo "== benchmark RB-V (about 6 minutes to render, once, and 2 to measure)"
+	@$(BIN)/python benchmarks/retrieval/rb_v.py --half $(HALF) --out .bench/rb_v_$(HALF)
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }
