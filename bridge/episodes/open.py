@@ -66,8 +66,8 @@ class OpenLocations:
             status = os.stat(place)  # noqa: PTH116  (a million times)
         except FileNotFoundError:
             raise SourceNotFoundError(f"{address.uri}: no such file") from None
-        if stat.S_ISDIR(status.st_mode) and (address.read_as or detect_format(address.uri)):
-            return self._source(address).fingerprint("")
+        if address.read_as or (stat.S_ISDIR(status.st_mode) and detect_format(address.uri)):
+            return self._source(address).fingerprint("")  # of files beside it, too, such as its layout
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             raise IngestError(f"{address.uri}: expected a regular file, found {stat.filemode(status.st_mode)}")
         return Fingerprint(status.st_size, status.st_mtime_ns)

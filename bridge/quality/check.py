@@ -124,7 +124,10 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
     catalog = archive.catalog
     if paths:
         names = EpisodeNames(catalog)
-        discovery = discover([path if os.path.lexists(path) else names.place(os.fspath(path)) for path in paths])
+        discovery = discover(
+            [path if os.path.lexists(path) else names.place(os.fspath(path)) for path in paths],
+            remembered=catalog.episodes.read_as,
+        )
         addresses, unreadable = [one.address for one in discovery.episodes], discovery.unreadable
     else:
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
