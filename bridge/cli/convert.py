@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from bridge.cli.options import ReadersOption
+from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import (
     EXIT_FAILED,
@@ -154,9 +155,11 @@ def chosen_spans(archive: str | None, collection: str | None, where: str | None,
 
 
 def _print_outcome(paths: Sequence[str], report: ConversionReport) -> None:
-    for job, error in report.failed[:_SHOWN]:
-        reason = str(error).removeprefix(f"{job.span.address}: ").removeprefix(f"{job.span.address.uri}: ")
-        typer.echo(f"error: {printable(f'{job.span.address}: {reason}')}", err=True)
+    failed = []
+    for job, error in report.failed:
+        place = job.span.address
+        failed.append((str(place), str(error).removeprefix(f"{place}: ").removeprefix(f"{place.uri}: ")))
+    print_files("error", failed, rest="")
     for job in report.renamed[:_SHOWN]:
         typer.echo(f"renamed: {printable(f'{job.span.address}: written as {job.written_as}')}", err=True)
     if report.renamed:

@@ -195,7 +195,9 @@ def _print_report(report: IngestReport, place: str) -> None:
     from bridge.present.reports import COUNTS
     from wshard.formats.base import OWN_DATA
 
-    print_files("catalogued, not embedded", [(str(one.address), one.error) for one in report.unembedded])
+    is_news = bool(report.new or report.changed or report.embedded)  # else it was said before
+    if is_news:
+        print_files("catalogued, not embedded", [(str(one.address), one.error) for one in report.unembedded])
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
     _print_anomalies(report)
@@ -203,9 +205,9 @@ def _print_report(report: IngestReport, place: str) -> None:
         typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
     if len(report.spaces) > 1 or report.unembedded:
         _print_compared(report)
-    for line in report.picked:
+    for line in report.picked if is_news else ():
         typer.echo(printable(line), err=True)
-    for alike in report.alike:
+    for alike in report.alike if is_news else ():
         named = f"{alike.rare} and {alike.frequent} have one shape and scale, and no episode has both"
         typer.echo(printable(f"{named}: ingest with {alike} to compare them, if they mean the same"), err=True)
     _print_unread(report.unread)

@@ -16,10 +16,10 @@ _PRINTED: Final = 20  # of a kind; --json lists all
 _NAMED: Final = 3  # files with the same message
 
 
-def print_files(what: str, failures: Sequence[tuple[str, str]]) -> None:
+def print_files(what: str, failures: Sequence[tuple[str, str]], *, rest: str = " (--json lists all)") -> None:
     """Print the first of these files, (path, message), on stderr, and how many more there are.
 
-    More than three files with the same message take one line.
+    More than three files with the same message take one line. rest: what is said where not all are shown.
     """
     groups: dict[str, list[str]] = {}
     for path, message in failures:
@@ -30,10 +30,10 @@ def print_files(what: str, failures: Sequence[tuple[str, str]]) -> None:
         for names in ([paths] if len(paths) > _NAMED else [[path] for path in paths])
     ]
     for message, names in lines[:_PRINTED]:
-        more = f" and {len(names) - _NAMED} more (--json lists all)" if len(names) > _NAMED else ""
+        more = f" and {len(names) - _NAMED} more{rest}" if len(names) > _NAMED else ""
         typer.echo(f"{what}: {', '.join(names[:_NAMED])}{more}: {printable(message)}", err=True)
     if left := sum(len(names) for _, names in lines[_PRINTED:]):
-        typer.echo(f"{what}: {left} more (--json lists all)", err=True)
+        typer.echo(f"{what}: {left} more{rest}", err=True)
 
 
 def print_lines(lines: Iterable[str]) -> None:

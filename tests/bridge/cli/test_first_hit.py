@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 import pytest
-from bridge_episodes import command
+from bridge_episodes import command, episode, save
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +26,8 @@ def _episodes() -> list[dict[str, Any]]:
 
 def _write_table(folder: Path) -> str:
     lines = ["run,t,q0,q1,q2,u0,u1"]
-    for name, episode in zip("abcd", _episodes(), strict=True):
-        for row, values in enumerate(np.hstack([episode["q"], episode["u"]])):
+    for name, one in zip("abcd", _episodes(), strict=True):
+        for row, values in enumerate(np.hstack([one["q"], one["u"]])):
             lines.append(",".join([name, f"{row * 0.05:.2f}", *map(repr, values.tolist())]))
     (folder / "own.csv").write_text("\n".join(lines))
     return "own.csv#b"
@@ -35,16 +35,16 @@ def _write_table(folder: Path) -> str:
 
 def _write_npz(folder: Path) -> str:
     episodes = _episodes()
-    joined = {name: np.concatenate([episode[name] for episode in episodes]) for name in ("q", "u")}
+    joined = {name: np.concatenate([one[name] for one in episodes]) for name in ("q", "u")}
     np.savez(folder / "own.npz", joints=joined["q"], ctrl=joined["u"], stops=np.cumsum(LENGTHS))
     return "own.npz#1"
 
 
 def _write_hdf5(folder: Path) -> str:
     with h5py.File(folder / "own.h5", "w") as file:
-        for number, episode in enumerate(_episodes()):
-            file[f"lab/take_{number}/arm/joints"] = episode["q"]
-            file[f"lab/take_{number}/arm/cmd"] = episode["u"]
+        for number, one in enumerate(_episodes()):
+            file[f"lab/take_{number}/arm/joints"] = one["q"]
+            file[f"lab/take_{number}/arm/cmd"] = one["u"]
     return "own.h5#take_1"
 
 
@@ -126,3 +126,12 @@ def test_a_table_that_may_be_read_in_two_ways_is_refused_with_both(tmp_path):
     assert done.exit_code == 1
     assert "equally likely: one episode: no array says where others begin; or 4 episodes: 'batch'" in done.stderr
     assert command("ingest", "own.csv", "--episode-column", "batch", folder=tmp_path).exit_code == 0
+
+
+def test_what_an_ingest_said_is_not_said_again_without_news(tmp_path):
+    odd = episode(0, id="odd")
+    odd.observations = {}
+    save(tmp_path / "in", episode(1, id="fine"), odd)
+    said = [" ".join(command("ingest", "in", "--archive", "lab", folder=tmp_path).output.split()) for _ in range(2)]
+    assert ["catalogued, not embedded: " in one for one in said] == [True, False]
+    assert all("nothing: 1 episode (wshard ls --where '-vectors:1..')" in one for one in said)

@@ -106,7 +106,10 @@ class LeRobotSink(DraftSink):
         rate = ep.timebase.tick_hz
         fps: float = self._info.get("fps") or (int(rate) if rate == int(rate) else float(rate))
         if abs(rate - fps) > 1e-9 * fps:
-            raise EpisodeError(f"{self._where}: expected {fps} timesteps per second, those of the first, found {rate}")
+            raise EpisodeError(
+                f"{self._where}: expected {fps} timesteps per second, those of the first, found {rate}; write it to "
+                f"another folder; or, if it is of times, state it in the layout: rate = {rate:.0f}"
+            )
         placement = EpisodePlace(self._layout.episodes, self._layout.frames, fps)
         origin = self._origin(ep, placement.number)
         texts, positions = texts_of_tasks(ep)
