@@ -469,8 +469,8 @@ def test_files_of_a_layout_are_sound_and_unchanged_by_their_paths_too(tmp_path):
     for number in range(3):
         np.savez(tmp_path / "in" / f"{number}.npz", xyz_mm=np.random.default_rng(number).normal(size=(30, 3)))
     os.utime(tmp_path / "in" / "0.npz", (1, 1))
-    (tmp_path / "mine.toml").write_text(command("layout", "guess", "in/0.npz", folder=tmp_path).stdout)
-    assert command("ingest", "in", "--layout", "mine.toml", "--archive", "lab", folder=tmp_path).exit_code == 0
+    (tmp_path / "arrays.toml").write_text(command("layout", "guess", "in/0.npz", folder=tmp_path).stdout)
+    assert command("ingest", "in", "--layout", "arrays.toml", "--archive", "lab", folder=tmp_path).exit_code == 0
     for line in (("check", "in/0.npz"), ("check", "0"), ("fsck",), ("check", "in")):
         done = command(*line, "--archive", "lab", folder=tmp_path)
         assert done.exit_code == 0, (line, done.output)
