@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_CHANNELS: Final = 1024
 MIN_SIDE: Final = 16
 _VECTOR: Final = (
-    f"a number or a vector of at most {MAX_CHANNELS} numbers per timestep, not bf16 (images: embedder 'frames')"
+    f"a number or a vector of at most {MAX_CHANNELS} numbers per timestep (cameras: embedder 'frames'; bf16: none)"
 )
 _PICTURE: Final = "one lane of images of at least 16 x 16 pixels, not bf16 (where there are several, name one)"
 _SUMMARISED: Final = ("signal/", "action/", "omen/", "uncert/")

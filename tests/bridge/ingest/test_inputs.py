@@ -260,6 +260,9 @@ def test_a_pickle_is_refused_with_the_line_that_takes_one(tmp_path: Path) -> Non
         assert done.exit_code, done.output
         assert "demos.pkl" in done.stderr
         assert "wshard reads none" in done.stderr
+    (tmp_path / "empty.npz").touch()
+    with pytest.raises(FormatError, match="found an empty file"):
+        guess_layout(tmp_path / "empty.npz")
     with pytest.raises(FormatError, match=r"found a pickle: .* if you trust it, `python -c '.*`") as refused:
         guess_layout(tmp_path / "in" / "demos.pkl")
     line = str(refused.value).split("python -c ")[1].rstrip("`")

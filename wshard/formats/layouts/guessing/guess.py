@@ -89,6 +89,8 @@ def guess_layout(location: Location) -> LayoutGuess:
     if not kind:
         if is_pickle(place):
             raise FormatError(f"{place}: expected arrays, found a pickle: {how_to_describe(place)}")
+        if not place.is_dir() and not place.status().size:
+            raise FormatError(f"{place}: expected arrays, found an empty file")
         suffixes = ", ".join(ARRAY_SUFFIXES)
         raise FormatError(f"{place}: expected arrays: a file {suffixes}, or a folder of them; found neither")
     container = open_container(kind, file)
