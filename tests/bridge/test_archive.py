@@ -131,7 +131,9 @@ def test_signatures_are_those_of_the_table(method, kind, elsewhere):
     assert {
         name: one.annotation.replace("Query", "Any") for name, one in parameters.items() if name != "reward_range"
     } == {name: str(one.type) for name, one in declared.items() if name != "reward_range"}
-    assert {*declared} - {one.name for one in options_of(kind)} == {"env_id", "min_length", "reward_range", "where"}
+    assert {*declared} - {one.name for one in options_of(kind)} == {
+        *("env_id", "image", "min_length", "reward_range", "where")
+    }
     retriever = wshard.TrajectoryRetriever
     methods = (retriever.search_similar_episodes, retriever.search_similar_timesteps, retriever.search_moments)
     described = " ".join(method.__doc__ for method in methods)

@@ -114,11 +114,14 @@ export class FilterBox {
   async offer() {
     if (document.activeElement !== this.input) return;
     const caret = this.input.selectionStart ?? this.input.value.length;
-    const { start, field, typed } = typedAt(this.input.value, caret);
+    const text = this.input.value;
+    const { start, field, typed } = typedAt(text, caret);
     const words = field ? await this.values(field, typed) : this.names(typed);
+    if (this.input.value !== text) return;  // more was typed, and is answered later
+    const chosen = this.offered.words[this.at]?.text;
     const given = words.length === 1 && words[0].text.trim() === typed;  // nothing is left to choose
     this.offered = { start, words: given ? [] : words };
-    this.at = -1;
+    this.at = this.offered.words.findIndex((word) => word.text === chosen);
     this.draw();
   }
 
