@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import rb_outcome
 from machine import facts
-from rb_v_faults import FAULTS, area, plant_all
+from rb_c import area
+from rb_v_faults import FAULTS, plant_all
 from rb_v_record import rendered
 
 from embedders.image.frames import Frames
@@ -127,7 +128,7 @@ def measure_faults(data: Rendered, seed: int) -> list[Found]:
     for fault, check in FAULTS.items():
         faulty, scores = plant_all(data, fault, check, np.random.default_rng(seed))
         flagged, wrongly = (float((scores[chosen] >= 1).mean()) for chosen in (faulty, ~faulty))
-        found.append(Found(fault, int(faulty.sum()), area(faulty, scores), flagged, wrongly))
+        found.append(Found(fault, int(faulty.sum()), area(scores[faulty], scores[~faulty]), flagged, wrongly))
     return found
 
 

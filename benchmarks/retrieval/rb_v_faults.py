@@ -55,12 +55,6 @@ def plant_all(data: Rendered, fault: str, check: str, rng: Random) -> tuple[NDAr
     return np.array(marks), np.array(scores)
 
 
-def area(faulty: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
-    """Return the probability that an episode with the fault scores higher than one without; ties count half."""
-    bad, good = scores[faulty][:, None], scores[~faulty][None]
-    return float(((bad > good) + 0.5 * (bad == good)).mean())
-
-
 def _plant(cameras: dict[str, Any], fault: str, rng: Random) -> None:  # noqa: C901  (a branch a fault)
     name = str(rng.choice(sorted(cameras)))
     frames = cameras[name]

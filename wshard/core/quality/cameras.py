@@ -15,6 +15,7 @@ import numpy as np
 from wshard.core.messages import plural
 from wshard.core.quality.baseline import MIN_EPISODES
 from wshard.core.quality.checks import QualityFinding, Verdict
+from wshard.core.quality.measure import STILL_SPEED, TYPICAL_QUANTILE
 from wshard.core.quality.thresholds import CAMERA
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ _MOST_PIXELS: Final = 0.6
 _SAME: Final = 0.02  # of the usual change between frames
 _BACK: Final = -0.5  # cosine of two successive changes, below which frames seem to be in another order
 _UPPER: Final = 0.85
-_TYPICAL: Final = 0.75
-_STILL_SPEED: Final = 0.05  # of the typical speed of the episode
 _PICTURE_FLOOR: Final = 0.05  # standard deviations of a picture; smaller differences are never unusual
 _NEAR: Final = 0.25  # squared, of pictures of one camera
 LIMITS: Final[Mapping[str, float]] = MappingProxyType(
@@ -127,8 +126,8 @@ def find_motion(lanes: Sequence[NDArray[Any]]) -> NDArray[np.bool_] | None:
         rows = np.nan_to_num(lane.reshape(len(lane), -1).astype(np.float64))
         with np.errstate(over="ignore"):
             speed = np.linalg.norm(np.diff(rows, axis=0), axis=1)
-        if len(speed) and (typical := float(np.quantile(speed, _TYPICAL))) > 0:
-            moves = speed > _STILL_SPEED * typical
+        if len(speed) and (typical := float(np.quantile(speed, TYPICAL_QUANTILE))) > 0:
+            moves = speed > STILL_SPEED * typical
             moving = moves if moving is None else moving | moves
     return moving
 

@@ -25,9 +25,9 @@ _GAP = 1.5  # periods between timesteps, above which some are missing
 _MIN_STEPS = 8  # with fewer, period and jitter are unreliable
 _PARTS: Final = 8  # of an episode, between which a period drifts
 _ERRORS: Final = 4.0  # standard errors of a drift that scatter alone rarely exceeds: p = .007 with 8 parts
-_STILL_SPEED: Final = 0.05  # of the typical speed of the episode
+STILL_SPEED: Final = 0.05  # of the typical speed of the episode
 _STRIDE: Final = 4
-_TYPICAL_QUANTILE: Final = 0.75
+TYPICAL_QUANTILE: Final = 0.75
 _TINY: Final = 1e-9
 
 
@@ -85,7 +85,7 @@ def _longest_stall(layout: MeasureLayout, columns: Numbers) -> tuple[Numbers, ND
     typical = _typical(far_paces)
     moving = typical > 2 * _typical(near_paces)
     speed = np.where(moving, far_paces / np.where(moving, typical, 1.0), -np.inf).max(axis=1)
-    run, start = longest_run((speed < _STILL_SPEED) & moving.any(axis=1))
+    run, start = longest_run((speed < STILL_SPEED) & moving.any(axis=1))
     return run / speed.shape[-1], start
 
 
@@ -98,7 +98,7 @@ def _paces(columns: Numbers, lanes: Sequence[int], steps: int) -> Numbers:
 
 
 def _typical(values: Numbers) -> Numbers:
-    rank = int(_TYPICAL_QUANTILE * (values.shape[-1] - 1))
+    rank = int(TYPICAL_QUANTILE * (values.shape[-1] - 1))
     return np.partition(values, rank, axis=-1)[..., rank, None]
 
 
