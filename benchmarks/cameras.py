@@ -1,8 +1,8 @@
 """Measure encoded camera lanes against the libraries that decode them, in one run on one machine.
 
-Run `python benchmarks/cameras.py` to print Markdown; `--write benchmarks/JOURNAL.md` replaces its section "## Cameras".
-Every row reads four consecutive frames at a random place of an open episode; both sides give equal frames.
-The library decodes in one thread, bare PyAV in several.
+Run `python benchmarks/cameras.py` to print Markdown; `--write PAGE` also replaces its section "## Cameras" of a page.
+Every row of the tables about reading reads four consecutive frames at a random place of an open episode; both sides
+give equal frames. The library decodes in one thread, bare PyAV in several. The last tables are about recording.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import av
 import numpy as np
 from machine import facts
 from PIL import Image
-from report import Table, Timing, timed, write_section
+from report import Table, Timing, leave_section, timed
 from workload import T, pictures
 
 from wshard.core.episode.file import open_wshard, save_wshard
@@ -29,6 +29,7 @@ from wshard.core.media.images import encode_image
 from wshard.core.media.open_video import OpenVideo
 from wshard.core.media.video_frames import VideoFrames
 from wshard.core.media.video_writer import encode_video
+from wshard.core.recording.writer import WShardStreamWriter
 from wshard.types import Episode
 
 if TYPE_CHECKING:
@@ -117,6 +118,42 @@ def video(folder: Path, title: str, data: bytes, fps: float) -> Table:
     return table
 
 
+def scene(count: int, height: int, width: int) -> np.ndarray:
+    """Return frames of a square that moves over a slope, with sensor noise of standard deviation 3."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:height, :width]
+    slope = np.stack([x * 255 / width, y * 255 / height, (x + y) * 255 / (height + width)], -1)
+    frames = np.empty((count, height, width, 3), np.uint8)
+    for t, frame in enumerate(frames):
+        left, top = int(width * (0.4 + 0.35 * np.sin(t / 15))), int(height * (0.4 + 0.35 * np.cos(t / 20)))
+        pixels = slope + rng.normal(0, 3, slope.shape)
+        pixels[top : top + height // 4, left : left + width // 4] = (200, 40, 40)
+        frame[:] = np.clip(pixels, 0, 255)
+    return frames
+
+
+def recording(folder: Path, height: int, width: int) -> Table:
+    """Time recordings with a camera, per timestep, from the first one to the finished file."""
+    colors, path = scene(60, height, width), folder / "recorded.wshard"
+    depth = 1000 + 16 * colors[..., :1].astype(np.uint16)
+    table = Table(f"Recording a camera, per frame of {height} x {width}")
+    for codec in ("", "h264", "av1", "jpeg:90", "png"):
+        frames, dtype = (depth, "u16") if codec == "png" else (colors, "u8")
+        channel = {"id": "signal/cam", "dtype": dtype, "shape": frames.shape[1:]} | ({"codec": codec} if codec else {})
+
+        def record(channel: dict[str, Any] = channel, frames: np.ndarray = frames) -> None:
+            with WShardStreamWriter(path, "e", [channel]) as writer:
+                writer.begin_episode()
+                for frame in frames:
+                    writer.write_timestep({"signal/cam": frame})
+
+        found = timed(record, seconds=2.0, least=3)
+        size = path.stat().st_size / len(frames)
+        name = {"": "arrays", "png": "png, depth in 16 bits"}.get(codec, codec)
+        table.seconds[f"{name}, {size:,.0f} bytes"] = Timing(*(taken / len(frames) for taken in found))
+    return table
+
+
 def encoded(frames: np.ndarray, **options: Any) -> bytes:
     """Return an MP4."""
     file = io.BytesIO()
@@ -138,6 +175,8 @@ def main() -> None:
             jpeg(folder, 256),
             video(folder, "H.264, 84 x 84, key frames every 10", encoded(frames), 20),
             video(folder, "H.264, 84 x 84, key frames every 250", encoded(frames, options={"g": "250"}), 20),
+            recording(folder, 128, 128),
+            recording(folder, 480, 640),
         ]
         if given.video:
             tables.append(video(folder, given.video.name, given.video.read_bytes(), 30))
@@ -146,11 +185,7 @@ def main() -> None:
     )
     about += ". The library decodes in one thread, bare PyAV in several, so that processor time compares best"
     about += f". Load of the machine {os.getloadavg()[0]:.1f} when it ended."
-    text = f"## Cameras\n\n{about}\n\n" + "\n".join(map(Table.markdown, tables))
-    if given.write:
-        write_section(given.write, text)
-    else:
-        print(text)
+    leave_section(f"## Cameras\n\n{about}\n\n" + "\n".join(map(Table.markdown, tables)), given.write)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from textwrap import fill as fill_lines
 from typing import TYPE_CHECKING
 
 from machine import facts
-from report import write_section
+from report import leave_section
 from sqlalchemy import create_engine
 
 from catalog import Catalog, LaneRecord, Spread, parse_where
@@ -335,10 +335,7 @@ def main() -> None:
     if asked.only != "SQLite":
         with nullcontext(asked.server) if asked.server else a_server() as url:
             found["PostgreSQL"] = measure(url, asked.rows, "PostgreSQL")
-    section = report(found, asked.rows)
-    print(section)
-    if asked.write:
-        write_section(asked.write, section)
+    leave_section(report(found, asked.rows), asked.write)
 
 
 if __name__ == "__main__":

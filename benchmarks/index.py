@@ -120,7 +120,7 @@ import numpy as np
 from bridge.testing.brute_force import make_space
 from bridge.index.base import Answer, Request
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.index.embedded import disk_copy
+from bridge.index.embedded import copy_folders
 from bridge.index.embedded.kmeans import cluster
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING
@@ -143,7 +143,7 @@ with Catalog.open(folder / "catalog.db") as catalog:
     index.search(space, query, Request(10, EVERYTHING))
     first = time.perf_counter() - begun - opened
     rng = np.random.default_rng(4)
-    home = disk_copy.find_folder(folder / "index", catalog.archive_id, space.fingerprint)
+    home = copy_folders.find_folder(folder / "index", catalog.archive_id, space.fingerprint)
     base = disk_copy.read(home, catalog.edition, space.fingerprint, catalog.clock())
     for row in rng.integers(len(base.segment.vectors), size=100):
         index.search(space, np.array(base.segment.vectors[row]), Request(10, EVERYTHING, distinct=False))

@@ -47,14 +47,16 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def trajectories(count: int, dim: int, metric: str = "cosine") -> Data:
-    """Return windows as the head of this file describes them."""
+def trajectories(count: int, dim: int, metric: str = "cosine", *, seed: int = 0) -> Data:
+    """Return windows as the head of this file describes them; another seed gives others of the same environments."""
     rng, magnitudes = np.random.default_rng(0), np.random.default_rng(5)
     waves, ways = np.arange(1, 7), 8
     anchors = unit(rng.normal(size=(ENVIRONMENTS, dim)))
     curves = unit(rng.normal(size=(ENVIRONMENTS, 6, dim))) * (0.9 / waves)[None, :, None]
     phases = rng.uniform(0, 2 * np.pi, (ENVIRONMENTS, 6))
     directions = unit(rng.normal(size=(ENVIRONMENTS, ways, dim))) * 0.18
+    if seed:
+        rng = np.random.default_rng(seed)
     vectors, sizes, environments, done = np.empty((count, dim), np.float32), [], [], 0
     while done < count:
         size, env = min(int(rng.integers(60, 161)), count - done), int(rng.integers(ENVIRONMENTS))

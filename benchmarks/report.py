@@ -108,6 +108,13 @@ def run_report(about: str, report: Callable[[Path], Iterable[str]]) -> None:
         write_section(arguments.write, "\n".join(parts))
 
 
+def leave_section(section: str, page: Path | None) -> None:
+    """Print a section, and write it to its page if there is one."""
+    print(section, flush=True)
+    if page is not None:
+        write_section(page, section)
+
+
 def write_section(page: Path, section: str) -> None:
     """Replace the section of a page that has the same heading, or add it."""
     text = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n\n"

@@ -43,7 +43,7 @@ FLAGS = [
 ]
 FILTERS = ("env:env-07", "env:env-07 reward:20..80", 'length:>=150 "red cube"', "success:true", "")
 ORDERS = ("-reward", "review", "meta.robot", "lane.action/ctrl.max")
-FACETS = ("env", "success", "review", "tag", "flag")
+FACETS = ("env", "success", "review", "tag", "flag", "meta.robot", "folder")
 
 
 def fill(folder: Path, rows: int) -> None:

@@ -46,7 +46,8 @@ class Answered:
     others: selectable by embedder=, lanes= or windows=. notes: further messages, such as a text or a filter without any
     matching episode. compared: number of episodes that were compared, None for all that pass the filter; left_out: the
     others. ranked_by: "graph" where the neighbour graph decided (docs/search.md), "vectors" where they alone did.
-    coverage: which shards answered, of an index that has several.
+    coverage: which shards answered, of an index that has several. frames: which frames of cameras were compared, "" for
+    all.
     """
 
     spaces: tuple[Space, ...] = ()
@@ -56,6 +57,7 @@ class Answered:
     left_out: tuple[LeftOut, ...] = ()
     ranked_by: str = "vectors"
     coverage: str = ""
+    frames: str = ""
 
     @property
     def missed(self) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from bridge.hits import Hits
-from bridge.index.registry import EMBEDDED, discard_copies, open_index
+from bridge.index.registry import EMBEDDED, open_index
 from bridge.names import EpisodeNames
-from bridge.picks import load_refs, select_refs
+from bridge.picks import load_refs, select_ids, select_refs
 from catalog.database.postgresql import is_server
 from catalog.filters.where import EVERYTHING, Where
 from catalog.location import place_of
@@ -23,12 +22,14 @@ from wshard.errors import QueryError
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from bridge.curation.duplicates import Twin
     from bridge.episodes.clips import Missing
     from bridge.evaluation.compare import Evaluated
     from bridge.index.base import VectorIndex
     from bridge.ingest.report import IngestReport
+    from bridge.picks import Chosen
     from bridge.quality.check import Checkups
     from bridge.results import EpisodeRef
     from bridge.search.query.fit import Query
@@ -105,6 +106,21 @@ class Archive:
         Raises EntryNotFoundError for none, QueryError for several.
         """
         return EpisodeNames(self.catalog).find(name)
+
+    def tag(self, episodes: Chosen, name: str, *, remove: bool = False) -> int:
+        """Tag episodes, or remove the tag, and return how many changed: `lab.tag("env:reach-v3 reward:..0.1", "bad")`.
+
+        episodes: a filter, as a text; Hits or other EpisodeRefs; or names as `episode` takes them, and ids, in a list.
+        """
+        return len(self.catalog.annotations.swap_tag(select_ids(self.catalog, episodes), name, tagged=not remove))
+
+    def note(self, episodes: Chosen, text: str, *, who: str = "") -> int:
+        """Add a note to episodes, chosen as for `tag`, which text searches know; return to how many."""
+        return len(self.catalog.annotations.add_note(select_ids(self.catalog, episodes), text, who=who))
+
+    def review(self, episodes: Chosen, state: str, *, who: str = "") -> int:
+        """Set the review of episodes, chosen as for `tag`, such as "accepted", and return of how many."""
+        return len(self.catalog.annotations.review(select_ids(self.catalog, episodes), state, who=who))
 
     def ingest(
         self,
@@ -262,34 +278,3 @@ def archive_of(
         return target, lambda: None
     opened = open_archive(target, archive=archive, create=create, token=token)
     return opened, opened.close
-
-
-def restore_archive(
-    source: str | os.PathLike[str], archive: str | os.PathLike[str], *, force: bool = False
-) -> Path | None:
-    """Restore the catalog of an archive (in a folder or on a server) from a backup, and drop its search index.
-
-    force: replace an existing catalog. Returns the path to which a catalog was moved that was too damaged to be
-    replaced. Raises like catalog.maintenance.backup.restore and catalog.maintenance.postgres_dump.restore_dump.
-    """
-    from catalog.maintenance import backup, postgres_dump
-
-    place, moved_to = place_of(archive), None
-    if force:
-        _discard_copies(place)
-    if isinstance(place.database, Path):
-        moved_to = backup.restore(Path(source), place.database, force=force)
-    else:
-        postgres_dump.restore_dump(Path(source), place.database, force=force)
-    _discard_copies(place)
-    return moved_to
-
-
-def _discard_copies(place: ArchivePlace) -> None:
-    """Remove the archive's own folder in its index folder, and nothing else."""
-    from catalog.maintenance import backup, postgres_dump
-
-    at = place.database
-    archive_id = backup.archive_id_of(at) if isinstance(at, Path) else postgres_dump.archive_id_at(at)
-    if archive_id is not None:
-        discard_copies(place.index, archive_id)

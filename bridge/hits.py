@@ -89,8 +89,8 @@ class Hits(list[EpisodeRef]):
         """Return how many hits there are, the first ones, and the notes."""
         first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_MAX_SHOWN])
         more = ", ..." if len(self) > _MAX_SHOWN else ""
-        shards = "" if self.exact else self.answered.coverage
-        notes = "".join(f"; {note}" for note in (shards, *self._notes()) if note)
+        partly = () if self.exact else (self.answered.frames, self.answered.coverage)
+        notes = "".join(f"; {note}" for note in (*partly, *self._notes()) if note)
         return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
 
     def _repr_html_(self) -> str:
@@ -108,11 +108,11 @@ class Hits(list[EpisodeRef]):
 
     @property
     def certainty(self) -> str:
-        """Whether hits are exact, among how many episodes if not all that pass were compared, and which shards."""
+        """Whether hits are exact, among how many episodes if not all that pass, and which frames and shards."""
         word, compared = "exact" if self.exact else "approximate", self.answered.compared
         among = "" if compared is None else f" among the {plural(compared, 'episode')} compared"
-        shards = self.answered.coverage
-        return f"{word}{among}{', ' * bool(shards)}{shards}"
+        frames, shards = self.answered.frames, self.answered.coverage
+        return f"{word}{among}{': ' * bool(frames)}{frames}{', ' * bool(shards)}{shards}"
 
     def _notes(self) -> list[str]:
         return [*self.answered.notes, *([self.answered.missed] if self.answered.left_out else [])]

@@ -16,7 +16,6 @@ from bridge.results import EpisodeRef, make_ref, resolve_span
 from catalog.names import find_episode
 from catalog.values import storable
 from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan
-from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown
 from wshard.errors import EntryNotFoundError, MissingFileError, QueryError
@@ -72,8 +71,8 @@ class EpisodeNames:
             start, stop = span.start, span.stop
         if span.address.uri.endswith(_ARRAY) and not span.address.key:
             place = place_of(span.address.uri)
-            if isinstance(place, LocalPlace) and place.is_file():
-                return _read_array(Path(place), start, stop)
+            if place.is_local and place.is_file():
+                return _read_array(Path(place.uri), start, stop)
         return NamedEpisode(self._find(span.address) or span.address, start, stop)
 
     def find(self, name: str) -> EpisodeRef:

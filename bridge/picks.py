@@ -1,23 +1,25 @@
-"""Episodes that a filter or a collection selects, as hits with weights, for training."""
+"""Episodes that a filter, a collection or a list selects: their ids, or hits with weights for training."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from bridge.results import make_ref
+from bridge.results import EpisodeRef, make_ref
 from bridge.support.batches import batches
 from catalog.filters.to_text import where_text
-from wshard.errors import EntryNotFoundError, NoClipsError, SkippedEpisodeWarning, StaleEpisodeError
+from catalog.filters.where import Compare, Where
+from catalog.names import find_episode
+from wshard.errors import EntryNotFoundError, NoClipsError, QueryError, SkippedEpisodeWarning, StaleEpisodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.episodes.clips import Missing
-    from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
-    from catalog.filters.where import Where
+
+    Chosen: TypeAlias = str | Where | EpisodeRef | Iterable[EpisodeRef | str | int]
 
 _COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
 
@@ -27,6 +29,26 @@ def load_refs(catalog: Catalog, ids: Sequence[int]) -> Iterator[EpisodeRef]:
     for batch in batches(ids):
         rows = catalog.episodes.rows(batch)
         yield from (make_ref(rows[id_], 1.0, (0, rows[id_].length)) for id_ in batch if id_ in rows)
+
+
+def select_ids(catalog: Catalog, episodes: Chosen) -> list[int]:
+    """Return the ids of the episodes that match a filter, or of those listed: EpisodeRefs, names, ids.
+
+    Raises FilterError, EntryNotFoundError for the name of none, and QueryError for one of several, for an EpisodeRef of
+    no archive, and where a filter that matches nothing is the name of an episode.
+    """
+    if isinstance(episodes, str | Where):
+        ids = catalog.query.ids(episodes)
+        if not ids and isinstance(episodes, str) and catalog.episodes.named(episodes) is not None:
+            raise QueryError(f"expected a filter, found the name of an episode: [{episodes!r}], in a list, names it")
+        return ids
+    listed = [episodes] if isinstance(episodes, EpisodeRef) else [*episodes]
+    uids = [one.uid for one in listed if isinstance(one, EpisodeRef)]
+    if not all(uids):
+        raise QueryError("expected episodes of an archive, found one that is not catalogued: ingest its file")
+    names = [find_episode(catalog, one).id for one in listed if isinstance(one, str)]
+    rest = [one for one in listed if not isinstance(one, EpisodeRef | str)]
+    return [*(catalog.query.ids(Compare("uid", "in", uids)) if uids else []), *names, *rest]
 
 
 def select_refs(catalog: Catalog, where: Where | str, missing: Missing) -> tuple[list[EpisodeRef], list[float] | None]:
@@ -56,7 +78,7 @@ def select_refs(catalog: Catalog, where: Where | str, missing: Missing) -> tuple
 
 def _explain_pick(catalog: Catalog, uid: str) -> str:
     try:
-        address = catalog.episodes.get(uid).address
+        row = catalog.episodes.get(uid)
     except EntryNotFoundError:
-        return f"episode {uid} is not in the archive"
-    return f"episode {uid} has changed since the collection was saved: {address}"
+        return f"the episode of uid {uid} is not in the archive"
+    return f"episode {row.episode_id} has changed since the collection was saved: {row.address}"

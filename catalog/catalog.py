@@ -99,6 +99,10 @@ class Catalog:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def close_idle(self) -> None:
+        """Give back the memory of connections that nothing uses; the next query opens one, in a millisecond."""
+        self._session.database.close_idle()
+
     def close(self) -> None:
         """Close the database; the catalog cannot be used afterwards."""
         self._session.close()

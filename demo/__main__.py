@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from wshard.cli.interrupts import end_when_interrupted, interrupt_once, restore_interrupts
+from wshard.cli.interrupts import end_when_interrupted, interrupt_once
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     finally:
-        restore_interrupts()
+        end_when_interrupted()
     return 0
 
 

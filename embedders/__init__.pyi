@@ -7,6 +7,7 @@ from embedders.trajectory.spectral import Dct as Dct
 from embedders.base import Embedder as Embedder
 from embedders.image.frames import Frames as Frames
 from embedders.lanes import LaneSpec as LaneSpec
+from embedders.encoders.local_encoder import LocalEncoder as LocalEncoder
 from embedders.trajectory.pooled import Mean as Mean
 from embedders.statistics import Moments as Moments
 from embedders.neural.torch_module import Pictures as Pictures

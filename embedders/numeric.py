@@ -38,10 +38,11 @@ def first_bad(rows: NDArray[Any]) -> tuple[int, int] | None:
 def bridge_gaps(rows: NDArray[Any]) -> Rows | None:
     """Return `rows` [T, D] with values that first_bad would refuse interpolated between those before and after them.
 
-    At either end the nearest value continues. None if more than MAX_GAPS of the rows have such values.
+    At either end the nearest value continues. None if more than MAX_GAPS of all values are such, or half of a column.
     """
     bad = ~(np.abs(rows.astype(np.float64)) <= LARGEST)
-    if np.count_nonzero(bad.any(axis=1)) > MAX_GAPS * len(rows):
+    counts = np.count_nonzero(bad, axis=0)
+    if counts.sum() > MAX_GAPS * bad.size or 2 * counts.max(initial=0) > len(rows):
         return None
     bridged, steps = rows.astype(np.float64), np.arange(len(rows))
     for column in np.flatnonzero(bad.any(axis=0)).tolist():

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from embedders.base import Embedder
+from embedders.shard_arrays import read_about
 from embedders.space import check_same_space
 from embedders.trajectory.pooled import PooledCallable
 from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
@@ -30,16 +31,30 @@ EMBEDDERS: Final[Mapping[str, str]] = {
     "arcdct": "embedders.trajectory.arc:ArcDct",
     "blocks": "embedders.trajectory.blocks:Blocks",
     "dct": "embedders.trajectory.spectral:Dct",
+    "encoder": "embedders.encoders.local_encoder:LocalEncoder",
     "frames": "embedders.image.frames:Frames",
     "learned": "embedders.neural.learned:Learned",
+    "learnedframes": "embedders.neural.learned_frames:LearnedFrames",
     "mean": "embedders.trajectory.pooled:Mean",
     "stats": "embedders.trajectory.pooled:Stats",
     "torchmodule": "embedders.neural.torch_module:TorchModule",
 }
 """Name -> "module:attribute" of every embedder of this package."""
 
-_FILE_PARAMETERS: Final = {"adapted": "weights", "learned": "weights", "torchmodule": "model"}
+_FILE_PARAMETERS: Final = {
+    "adapted": "weights",
+    "encoder": "folder",
+    "learned": "weights",
+    "learnedframes": "weights",
+    "torchmodule": "model",
+}
 """Those of a file, and the parameter that names it."""
+
+MODEL_SUFFIX: Final = ".wshard-model"
+"""Of files of trained embedders whose content says which embedder they are of."""
+
+_KINDS: Final = {"blocks": "adapted", "width": "learned", "side": "learnedframes"}
+"""What only the files of one embedder say, and the embedder."""
 
 _TELLING: Final = ("embed", "dim")
 _MEMBERS: Final = ("name", "version", "uses_statistics", "metric", "parameters", *_TELLING)
@@ -75,15 +90,18 @@ def embedder_for(embedder: Embedder | None, windows: WindowPlan) -> Embedder:
 
 
 def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:
-    """Return the embedder of a name, "NAME:FILE", or "package.module:attribute", made with `parameters`.
+    """Return the embedder of a name, "NAME:FILE", "FILE.wshard-model" or "package.module:attribute".
 
-    A FILE is what `adapted`, `learned` and `torchmodule` are made from.
+    A FILE is what `adapted`, `encoder` (a folder), `learned`, `learnedframes` and `torchmodule` are made from. The
+    embedder is made with `parameters`.
 
     The attribute is an embedder class, an embedder, or a function of the mean over time; the latter two take no
     parameters. Raises UnknownEmbedderError, MissingExtraError if the module cannot be imported, EmbedderError for
     invalid parameters.
     """
     kind, colon, file = name.partition(":")
+    if name.endswith(MODEL_SUFFIX) and kind not in _FILE_PARAMETERS:
+        kind, colon, file = _kind_of(name), ":", name
     if kind in _FILE_PARAMETERS and colon:
         if not file:
             raise UnknownEmbedderError(f"expected '{kind}:FILE', found {name!r}")
@@ -130,6 +148,16 @@ def _with_embedder(space: Space, embedder: Embedder) -> Space:
         dim=embedder.dim(space.channels),
         metric=embedder.metric,
     )
+
+
+def _kind_of(file: str) -> str:
+    """Return the embedder that a file was trained for. Raises EmbedderError for other files."""
+    expected = "an embedder that `wshard train-embedder` wrote"
+    about = read_about(file, expected)
+    kinds = [kind for key, kind in _KINDS.items() if key in about]
+    if len(kinds) != 1:
+        raise EmbedderError(f"{file}: expected {expected}, found another file")
+    return kinds[0]
 
 
 def _target(name: str) -> str | None:

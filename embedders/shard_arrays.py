@@ -51,6 +51,14 @@ def holds_arrays(file: IO[bytes]) -> bool:
         return False
 
 
+def read_about(path: str | os.PathLike[str], what: str) -> Mapping[str, Any]:
+    """Read what the arrays are. Raises EmbedderError, naming the file and `what` was expected, for anything else."""
+    about, _ = load_arrays(path, what, lambda _: {})
+    if not isinstance(about, dict):
+        raise EmbedderError(f"{path}: expected {what}, found another file")
+    return about
+
+
 def load_arrays(
     path: str | os.PathLike[str], what: str, sizes_of: Callable[[Any], Sizes]
 ) -> tuple[Any, dict[str, Floats]]:

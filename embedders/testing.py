@@ -1,4 +1,4 @@
-"""Contract test classes for embedders and text encoders.
+"""Contract test classes for embedders and text encoders; that for frame encoders is in embedders.image.testing.
 
 A subclass whose name begins with "Test" defines `make`; any runner that calls `test_*` methods works.
 """

@@ -162,10 +162,39 @@ def cut_padding(rows: NDArray[Any]) -> NDArray[Any]:
 
     Single channels may well end at rest, and so may a row or two of several.
     """
-    if rows.ndim != 2 or rows.shape[1] < 2 or len(rows) < _PADDED or (rows[-_PADDED:] != rows[-1]).any():
-        return rows
-    used = np.flatnonzero((rows != rows[-1]).any(axis=1))
-    return rows[: used[-1] + 1] if used.size else rows
+    return rows[: count_used([rows], len(rows))] if rows.ndim == 2 else rows
+
+
+def count_used(lanes: Iterable[NDArray[Any]], length: int) -> int:
+    """Return how many of `length` timesteps come before those that cut_padding takes for padding, of several lanes."""
+    used, channels = 0, 0
+    for values in lanes:
+        rows = values.reshape(length, -1)
+        if length < _PADDED or (rows[-_PADDED:] != rows[-1]).any():
+            return length
+        differing = np.flatnonzero((rows != rows[-1]).any(axis=1))
+        used, channels = max(used, int(differing[-1]) + 1 if differing.size else 0), channels + rows.shape[1]
+    return used if used and channels > 1 else length
+
+
+def count_valued(lanes: Iterable[NDArray[Any]], length: int) -> int:
+    """Return how many of `length` timesteps come before those at the end in which no lane has a number.
+
+    All of them if no lane has one anywhere.
+    """
+    valued = 0
+    for values in lanes:
+        rows = values.reshape(length, -1)
+        if rows.dtype.kind not in "fc" or not rows.shape[1] or not np.isnan(rows[-1]).all():
+            return length
+        known = np.flatnonzero(~np.isnan(rows).all(axis=1))
+        valued = max(valued, int(known[-1]) + 1 if known.size else 0)
+    return valued or length
+
+
+def extend_rows(rows: NDArray[Any], length: int) -> NDArray[Any]:
+    """Return rows [T, ...], after which the last one is repeated up to `length` of them."""
+    return rows if len(rows) >= length else np.concatenate([rows, np.repeat(rows[-1:], length - len(rows), axis=0)])
 
 
 def without_padding(spans: NDArray[np.int64], used: int) -> NDArray[np.int64]:

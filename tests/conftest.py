@@ -18,6 +18,7 @@ import typer.main
 from databases import Server, serving
 from hypothesis import HealthCheck, settings
 from object_stores import serving_s3
+from run_limit import end_after
 
 from wshard.core.files.object_client import client_of
 from wshard.core.files.objects import forget
@@ -54,6 +55,18 @@ _PROFILE = {"deadline": None, "database": None, "suppress_health_check": [Health
 settings.register_profile("gate", derandomize=True, max_examples=15, **_PROFILE)
 settings.register_profile("properties", max_examples=100, **_PROFILE)
 settings.load_profile(os.environ.get("WSHARD_PROPERTIES", "gate"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        "run_limit", "seconds after which the run ends and shows what all processes do; 0 for never", default="0"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch the whole run, where the tests of its processes are given out."""
+    if (seconds := float(config.getini("run_limit"))) and not hasattr(config, "workerinput"):
+        end_after(seconds)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -38,7 +38,7 @@ ARCHIVE_FILES = {
     "bridge/cli/ingest.py": "whether the archive's database is there",
     "bridge/index/embedded/snapshot.py": "whether a copy for searching is there",
     "bridge/maintenance/check_files.py": "how old what interrupted processes left is",
-    "bridge/index/embedded/disk_copy.py": "how old a copy that nobody finished is",
+    "bridge/index/embedded/copy_folders.py": "how old a copy that nobody finished is",
 }
 """Modules of bridge that ask the file system, outside of bridge/episodes: about no episode, but what is said here."""
 

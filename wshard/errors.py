@@ -198,15 +198,15 @@ class VectorsDamagedError(CatalogError, ValueError):
 
 
 class FilterError(CatalogError, ValueError):
-    """A filter names an unknown field or compares the wrong type."""
+    """A filter names an unknown field, which is `field` then, or compares the wrong type."""
+
+    def __init__(self, message: str, position: int | None = None, *, field: str = "") -> None:
+        super().__init__(message)
+        self.position, self.field = position, field
 
 
 class FilterSyntaxError(FilterError):
     """A filter written as text or URL has a mistake; position counts the characters before it."""
-
-    def __init__(self, message: str, position: int = 0) -> None:
-        super().__init__(message)
-        self.position = position
 
 
 class CollectionError(CatalogError, ValueError):

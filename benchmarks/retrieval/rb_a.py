@@ -27,6 +27,7 @@ from rb_a_data import choose_channels, load
 from rb_a_disturb import DISTURBANCES
 from rb_a_methods import Archive, methods
 from rb_a_plot import Hit, Result, draw, draw_hits
+from rb_ranking import average_precisions
 
 from embedders.space import Statistics
 
@@ -61,8 +62,7 @@ def scored(similarities: Similarities, archive: Archive) -> tuple[float, float, 
     ranking = np.argsort(-own, axis=1, kind="stable")[:, :-1]
     relevant = archive.tasks[ranking] == archive.tasks[archive.asking][:, None]
     found = relevant & np.isfinite(np.take_along_axis(own, ranking, 1))
-    precision = found.cumsum(axis=1) / np.arange(1, found.shape[1] + 1)
-    average = (precision * found).sum(axis=1) / relevant.sum(axis=1)
+    average = average_precisions(similarities, archive.tasks, archive.asking)
     return float(average.mean()), float(found[:, 0].mean()), float(found[:, :10].mean())
 
 

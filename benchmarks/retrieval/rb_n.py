@@ -14,7 +14,6 @@ Sets are those of fixtures and of real recordings, half of them tuned on; --sets
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -22,11 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import numpy as np
 import rb_outcome
-from machine import facts
 from rb_a import scored
 from rb_a_archive import ingest_rows, save_rows
 from rb_n_nuisances import ACTION, NUISANCES, STATE, at_rate
@@ -235,7 +231,7 @@ def _short(value: float) -> str:
 def report(results: Sequence[Result]) -> str:
     """Return the tables of both halves, and the machine."""
     halves = dict.fromkeys(one.half for one in results)
-    return "\n\n".join([*(table(results, half) for half in halves), f"Measured on {facts()}."])
+    return "\n\n".join([*(table(results, half) for half in halves), f"Measured on {rb_outcome.facts()}."])
 
 
 def main() -> None:

@@ -6,9 +6,16 @@ Does not know: what was measured, how a picture is drawn.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from machine import facts
+
+__all__ = ["add_option", "facts", "leave"]
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace

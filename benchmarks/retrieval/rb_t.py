@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import rb_outcome
 from rb_a_disturb import DISTURBANCES
+from rb_ranking import average_precisions
 from rb_t_methods import archive_scores, methods, scanned
 from rb_t_moments import KINDS, planted
 from rb_t_series import SERIES, TUNED_SERIES, load_series
@@ -48,17 +49,6 @@ class Result:
     error: float
 
 
-def average_precisions(scores: Scores, archive: Archive) -> Scores:
-    """Return the average precision of every query; none finds itself."""
-    own = scores.copy()
-    own[np.arange(len(archive.asking)), archive.asking] = -np.inf
-    ranking = np.argsort(-own, axis=1, kind="stable")[:, :-1]
-    relevant = archive.tasks[ranking] == archive.tasks[archive.asking][:, None]
-    precision = relevant.cumsum(axis=1) / np.arange(1, relevant.shape[1] + 1)
-    found: Scores = (precision * relevant).sum(axis=1) / relevant.sum(axis=1)
-    return found
-
-
 def measure_episodes(name: str, archive: Archive, cache: Path | None) -> Iterator[Result]:
     """Yield the results of all methods on one set; cache: where scans lie, None to leave them out."""
     queries = {kind: archive.queries(kind, 0) for kind in DISTURBANCES}
@@ -72,7 +62,7 @@ def measure_episodes(name: str, archive: Archive, cache: Path | None) -> Iterato
     answers |= archive_scores(archive, queries)
     for method, scores in answers.items():
         for kind in DISTURBANCES:
-            found = average_precisions(scores[kind], archive)
+            found = average_precisions(scores[kind], archive.tasks, archive.asking)
             error = float(found.std() / np.sqrt(len(found)))
             yield Result("episodes", name, method, kind, float(found.mean()), error)
     print(f"  {name} is measured", flush=True)

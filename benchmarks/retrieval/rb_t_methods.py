@@ -14,7 +14,8 @@ from rb_a_archive import searched
 from rb_a_methods import WHOLE, best_piece, scan, whole, windowed
 
 from embedders.neural.learned import Learned
-from embedders.neural.temporal_encoder import Shape, save_encoder
+from embedders.neural.network import save_network
+from embedders.neural.temporal_encoder import Shape
 from embedders.neural.training import Training, train
 from embedders.standardise import standardise
 from embedders.trajectory.adapted import Adapted
@@ -92,7 +93,7 @@ def trained_on(archive: Archive) -> Iterator[dict[str, Embedder]]:
         fit(episodes, FitOptions()).linear_map.save(linear)
         trained: dict[str, Embedder] = {ADAPTED: Adapted(linear)}
         with suppress(MissingExtraError):
-            save_encoder(train(episodes, Shape(archive.statistics.mean.size), Training()), network)
+            save_network(train(episodes, Shape(archive.statistics.mean.size), Training()), network)
             trained[LEARNED] = Learned(network)
         yield trained
 

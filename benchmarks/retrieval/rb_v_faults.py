@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rb_v_record import Rendered
 
     Random = np.random.Generator
+    Measures = list[dict[str, Any]]
 
 FAULTS: Final = {
     "frozen to the end": "frozen",
@@ -30,28 +31,39 @@ _SHARE: Final = 0.2
 _ROUNDS: Final = 2
 
 
-def plant_all(data: Rendered, fault: str, check: str, rng: Random) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Return whether each episode had the fault, and the score of the check, for several rounds."""
+def measure_whole(data: Rendered) -> Measures:
+    """Return the measures of the cameras of every episode, without a fault."""
+    return [
+        _measure({name: frames[number] for name, frames in data.cameras.items()}, states)
+        for number, states in enumerate(data.states)
+    ]
+
+
+def _measure(cameras: dict[str, Any], states: NDArray[np.float32]) -> dict[str, Any]:
+    moving = find_motion([states])
+    return {
+        name: measure_camera(lambda start, stop, frames=frames: frames[start:stop], len(frames), moving)
+        for name, frames in cameras.items()
+    }
+
+
+def plant_all(
+    data: Rendered, whole: Measures, fault: str, rng: Random
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Return whether each episode had the fault, and the score of its check, for several rounds."""
     marks, scores = [], []
     for _ in range(_ROUNDS):
         faulty = rng.random(len(data.tasks)) < _SHARE
-        measures = []
-        for number, states in enumerate(data.states):
+        measures = [*whole]
+        for number in np.flatnonzero(faulty).tolist():
             cameras = {name: frames[number].copy() for name, frames in data.cameras.items()}
-            if faulty[number]:
-                _plant(cameras, fault, rng)
-            moving = find_motion([states])
-            measures.append(
-                {
-                    name: measure_camera(lambda start, stop, frames=frames: frames[start:stop], len(frames), moving)
-                    for name, frames in cameras.items()
-                }
-            )
+            _plant(cameras, fault, rng)
+            measures[number] = _measure(cameras, data.states[number])
         for task in np.unique(data.tasks):
             members = np.flatnonzero(data.tasks == task)
             verdicts = judge_cameras([measures[number] for number in members])
             marks += faulty[members].tolist()
-            scores += [one.scores[CAMERA + check] for one in verdicts]
+            scores += [one.scores[CAMERA + FAULTS[fault]] for one in verdicts]
     return np.array(marks), np.array(scores)
 
 
@@ -81,7 +93,7 @@ def _plant(cameras: dict[str, Any], fault: str, rng: Random) -> None:  # noqa: C
             soft = (np.roll(soft, 1, axis) + soft + np.roll(soft, -1, axis)) / 3
         cameras[name] = soft.astype(np.uint8)
     elif "swapped" in fault:
-        (first, second) = sorted(cameras)
+        first, second = rng.choice(sorted(cameras), 2, replace=False)
         cameras[first], cameras[second] = cameras[second], cameras[first]
     else:
         cameras[name] = np.roll(frames, int(rng.integers(6, 14) * rng.choice([-1, 1])), axis=int(rng.integers(1, 3)))

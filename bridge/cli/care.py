@@ -81,7 +81,7 @@ def restore(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing catalog.")] = False,
 ) -> None:
     """Restore the catalog of an archive from a backup; the search index is rebuilt when needed."""
-    from bridge.archive import restore_archive
+    from bridge.maintenance.restore import restore_archive
     from catalog.location import archive_named, place_of
 
     named = archive_named(archive)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli.options import LimitOption, LimitsOption, ReadersOption, open_named, read_quality_limits
-from catalog.cli.common import ArchiveOption, WhereOption, print_table, report_unknown, shorten
-from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, printable, reported
+from bridge.cli.options import LimitsOption, ReadersOption, open_named, read_quality_limits
+from catalog.cli.common import ArchiveOption, LimitOption, WhereOption, print_table, report_unknown, shorten
+from wshard.cli.common import EXIT_FAILED, JsonOption, named_place, print_items, printable, reported
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.quality.check import Checkup
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
 @reported()
 def check(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files, folders, episode ids (default: all of the archive).")
+        list[str] | None,
+        typer.Argument(
+            help="Files, folders, URIs, episode ids (default: all of the archive).",
+            parser=named_place,
+            metavar="PATHS...",
+        ),
     ] = None,
     where: WhereOption = None,
     limits: LimitsOption = None,
-    cameras: Annotated[
-        bool, typer.Option("--cameras", help="Look at the frames of cameras, too: up to 120 of each are decoded.")
-    ] = False,
+    cameras: Annotated[bool, typer.Option("--cameras", help="Look at up to 120 frames of each camera, too.")] = False,
     every: Annotated[bool, typer.Option("--all", help="List episodes without findings, too.")] = False,
     workers: ReadersOption = 1,
     limit: LimitOption = 50,
@@ -63,6 +67,10 @@ def check(
         if len(rows) > limit:
             typer.echo(f"{limit} of {len(rows)} rows, worst first (--limit or --json for more)")
         typer.echo(f"{len(flagged)} of {len(done)} episodes flagged")
+        if cameras:
+            typer.echo(
+                f"cameras of {plural(done.seen, 'episode')}: frames of {done.decoded} decoded, others measured before"
+            )
     if done.unsaved is not None:
         typer.echo(f"not saved in the archive: {printable(str(done.unsaved))}", err=True)
     if flagged:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -19,6 +21,7 @@ from wshard.cli.common import (
     JsonOption,
     LayoutOption,
     TimeColumnOption,
+    local_place,
     option_read,
     print_items,
     print_json,
@@ -31,7 +34,7 @@ from wshard.core.messages import how_to_install, plural
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bridge.support.progress import Progress
     from wshard.core.episode.protocol import EpisodeSpan
@@ -62,6 +65,9 @@ def convert(
     lane_map: Annotated[
         list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'.")
     ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", metavar="LANE", help="Leave a lane out of all episodes: 'reward'.")
+    ] = None,
     collection: Annotated[
         str | None, typer.Option("--collection", help="Convert the episodes and spans of this collection of --archive.")
     ] = None,
@@ -81,13 +87,16 @@ def convert(
     compression: CompressionOption = "none",
     encode: Annotated[
         str | None,
-        typer.Option(help="Encode camera lanes stored as pixels: jpeg, jpeg:QUALITY, png, mp4 or mp4:RATE_FACTOR."),
+        typer.Option(
+            help="Encode camera lanes stored as pixels: jpeg, jpeg:QUALITY, png, h264, h264:RATE_FACTOR or av1."
+        ),
     ] = None,
     workers: ReadersOption = 1,
 ) -> None:
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""
     from wshard.core.container.codec import Codec
-    from wshard.core.episode.encode_cameras import CameraEncoding
+    from wshard.core.episode.camera_encoding import CameraEncoding
+    from wshard.formats.lane_map import encode_lane_map
     from wshard.training.conversion.jobs import list_jobs
     from wshard.training.conversion.target import ConversionTarget
 
@@ -95,14 +104,18 @@ def convert(
     if len(paths) < (1 if chosen else 2) or (chosen and len(paths) > 1):
         raise typer.BadParameter("expected IN... OUT, or OUT alone with --collection or --where")
     columns = {"episode": episode_column, "time": time_column, "actions": actions}
-    how = reading_options(format_named(source_format), layout, lane_map, columns)
+    how = reading_options(format_named(source_format), layout, columns=columns)
     with option_read():
+        renamed = encode_lane_map(lane_map or ())
         Codec.parse(compression)
         if encode is not None:
             CameraEncoding.parse(encode)
-        target = ConversionTarget.of(paths[-1], format_named(target_format) or None, compression=compression, mode=mode)
-    target = replace(target, encode=encode)
-    jobs = list_jobs(chosen_spans(archive, collection, where, to=target.format) if chosen else paths[:-1], how)
+        target = ConversionTarget.of(
+            local_place(paths[-1]), format_named(target_format) or None, compression=compression, mode=mode
+        )
+    target = replace(target, encode=encode, lane_map=renamed, without=(*(without or ()),))
+    places = chosen_spans(archive, collection, where, to=target.format) if chosen else paths[:-1]
+    jobs = list_jobs(places, how, remembered=remembered_in(archive))
     _print_outcome(paths, _run(jobs, target, strict=strict, workers=workers))
 
 
@@ -154,12 +167,23 @@ def chosen_spans(archive: str | None, collection: str | None, where: str | None,
     return spans
 
 
+def remembered_in(archive: str | None) -> Callable[[Sequence[str]], Mapping[str, str]]:
+    """Return a function that returns how an archive, if there is one, reads locations: `remembered` of list_jobs."""
+    from catalog.cli.common import open_catalog
+    from catalog.location import DATABASE, archive_named
+
+    def find(paths: Sequence[str]) -> Mapping[str, str]:
+        named = archive_named(archive)
+        if archive is None and isinstance(named, Path) and not os.path.isfile(named / DATABASE):  # noqa: PTH113  (Path.is_file can raise)
+            return {}
+        with open_catalog(named) as opened:
+            return opened.episodes.read_as(paths)
+
+    return find
+
+
 def _print_outcome(paths: Sequence[str], report: ConversionReport) -> None:
-    failed = []
-    for job, error in report.failed:
-        place = job.span.address
-        failed.append((str(place), str(error).removeprefix(f"{place}: ").removeprefix(f"{place.uri}: ")))
-    print_files("error", failed, rest="")
+    print_files("error", report.reasons, rest="")
     for job in report.renamed[:_SHOWN]:
         typer.echo(f"renamed: {printable(f'{job.span.address}: written as {job.written_as}')}", err=True)
     if report.renamed:

@@ -13,13 +13,14 @@ from bridge.cli.curation_output import (
     print_ranked,
     print_result,
     print_twins,
+    report_compared,
     report_spaces,
     save_result,
     values_by_id,
 )
-from bridge.cli.options import CollectionOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
+from bridge.cli.options import CollectionOption, NeighboursOption, SpaceOption, WriteOption, open_named
 from bridge.cli.output import print_lines
-from catalog.cli.common import ArchiveOption, WhereOption, report_unknown
+from catalog.cli.common import ArchiveOption, LimitOption, WhereOption, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.core.messages import plural
 
@@ -64,9 +65,10 @@ def duplicates(
     --write saves the group of every episode (`collection split --by score.NAME` then keeps groups together),
     --collection saves one episode of each group.
     """
+    from bridge.curation.archive_vectors import find_whole_spaces
     from bridge.curation.duplicates import drop_repeats, find_duplicates, group_episodes
     from bridge.curation.shared_pieces import find_pieces
-    from bridge.present.findings import group_twins, present_group
+    from bridge.present.findings import group_twins, present_compared, present_group
     from bridge.support.progress import show_progress
 
     options = OutputOptions(write, collection)
@@ -76,15 +78,18 @@ def duplicates(
             twins = find_duplicates(opened, where or "", within=within, progress=progress)
             if pieces:
                 twins = drop_repeats([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
+        spaces = find_whole_spaces(opened)
         groups = group_episodes(opened.catalog.query.ids(where or ""), twins)
         lines = save_result(opened, options, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
     pairs_by_group = group_twins(twins, groups)
     if as_json:
-        print_items((present_group(group, pairs) for group, pairs in pairs_by_group.items()), episodes=len(groups))
+        items = (present_group(group, pairs) for group, pairs in pairs_by_group.items())
+        print_items(items, episodes=len(groups), **present_compared(spaces, pieces=pieces))
         return
     print_twins([twin for pairs in pairs_by_group.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
     print_lines([f"{plural(len(pairs_by_group), 'group')}; {spare} of {len(groups)} episodes are duplicates", *lines])
+    report_compared(spaces, pieces=pieces)
 
 
 @reported()
@@ -102,9 +107,10 @@ def leaks(
 
     Put filters that start with a minus sign after `--`. --collection saves the second set without these episodes.
     """
+    from bridge.curation.archive_vectors import find_whole_spaces
     from bridge.curation.duplicates import drop_repeats, find_leaks
     from bridge.curation.shared_pieces import find_shared
-    from bridge.present.findings import present_pair
+    from bridge.present.findings import present_compared, present_pair
     from bridge.support.progress import show_progress
 
     with open_named(archive) as opened:
@@ -115,16 +121,19 @@ def leaks(
                 twins = drop_repeats(
                     [*twins, *find_shared(opened, left_set, right_set, within=within, progress=progress)]
                 )
+        spaces = find_whole_spaces(opened)
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.query.ids(right_set)
         remaining = [id_ for id_ in tested if id_ not in leaked]
         lines = save_result(opened, OutputOptions(collection=collection), {}, picks=remaining)
     if as_json:
-        print_items(map(present_pair, twins), leaked=len(leaked), episodes=len(tested))
+        about = {"leaked": len(leaked), "episodes": len(tested), **present_compared(spaces, pieces=pieces)}
+        print_items(map(present_pair, twins), **about)
     else:
         print_twins(twins[:limit])
         share = f"{len(leaked)} of {len(tested)} episodes of the second set"
         print_lines([f"{share} are in the first, or duplicate one there", *lines])
+        report_compared(spaces, pieces=pieces)
     if twins:
         raise typer.Exit(EXIT_FAILED)
 

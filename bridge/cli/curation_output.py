@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from textwrap import shorten as shorten_text
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
+    from embedders.space import Space
+
+
+_WIDTH: Final = 160
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,16 @@ def report_spaces(archive: Archive, where: str | None, name: str | None) -> None
         typer.echo(f"using {printable(describe(groups[0][0]))}", err=True)
     if others:
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
+
+
+def report_compared(spaces: Sequence[Space], *, pieces: bool) -> None:
+    """Print by which Spaces copies were looked for, and which copies were not."""
+    from bridge.spaces.identity import describe
+
+    listed = shorten_text("; ".join(map(describe, spaces)), _WIDTH, placeholder=" ...")
+    typer.echo(f"compared by {printable(listed)}", err=True)
+    if not pieces:
+        typer.echo("cut copies, of which only a piece is in another episode, are found by --pieces", err=True)
 
 
 def values_by_id(values: Sequence[Valued]) -> dict[int, float]:

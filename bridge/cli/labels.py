@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bridge.cli.curation_output import OutputOptions, print_ranked, report_spaces
-from bridge.cli.options import LabelOption, LimitOption, NeighboursOption, SpaceOption, WriteOption, open_named
+from bridge.cli.options import LabelOption, NeighboursOption, SpaceOption, WriteOption, open_named
 from bridge.cli.output import print_lines
-from catalog.cli.common import ArchiveOption, WhereOption, print_table, report_unknown, shorten
+from catalog.cli.common import ArchiveOption, LimitOption, WhereOption, print_table, report_unknown, shorten
 from wshard.cli.common import JsonOption, print_items, print_json, printable, reported
 
 if TYPE_CHECKING:

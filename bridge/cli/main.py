@@ -14,7 +14,7 @@ import typer
 from bridge.cli.overview import Overview
 from bridge.cli.verbs import EXAMPLES, GROUPS, VERBS
 from wshard.cli.common import EXIT_INTERRUPTED
-from wshard.cli.interrupts import interrupt_once, restore_interrupts
+from wshard.cli.interrupts import end_when_interrupted, interrupt_once
 
 
 def _print_version(wanted: bool) -> None:
@@ -93,4 +93,4 @@ def main() -> None:
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     finally:
-        restore_interrupts()
+        end_when_interrupted()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 import math
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bridge.search.query.options import options_of
-from wshard.cli.common import option_read
+from wshard.cli.common import local_place, named_path, option_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bridge.archive import Archive
     from bridge.search.query.options import CommonOptions, Option
@@ -61,11 +62,31 @@ TextEncoderOption = Annotated[
     typer.Option(
         "--text-encoder",
         help="Folder of a sentence encoder; enables text search by meaning in addition to words.",
+        parser=local_place,
         metavar="FOLDER",
     ),
 ]
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder",
+        help="Folder of a pretrained encoder that describes the cameras, for search by picture and by words.",
+        parser=local_place,
+        metavar="FOLDER",
+    ),
+]
+StrideOption = Annotated[
+    float | None,
+    typer.Option("--stride", help="For --encoder: seconds from one described frame to the next (default 0.5)."),
+]
 LimitsOption = Annotated[
-    Path | None, typer.Option("--limits", help="TOML or JSON file with quality-check limits, e.g. spike = 8.")
+    Path | None,
+    typer.Option(
+        "--limits",
+        help="TOML or JSON file with quality-check limits, e.g. spike = 8.",
+        parser=named_path,
+        metavar="FILE",
+    ),
 ]
 CheckOption = Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (see `wshard check`).")]
 SpaceOption = Annotated[
@@ -74,9 +95,6 @@ SpaceOption = Annotated[
 WriteOption = Annotated[str | None, typer.Option("--write", help="Save the values as a score with this name.")]
 CollectionOption = Annotated[
     str | None, typer.Option("--collection", help="Save the result as a collection with this name.")
-]
-LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows to print; --json prints all.")
 ]
 NeighboursOption = Annotated[int, typer.Option("--neighbors", min=1, help="Number of nearest neighbors to compare.")]
 LabelOption = Annotated[
@@ -173,10 +191,14 @@ def index_target(index: str | None, archive: str | Path | None, timeout: float |
     return index if timeout is None else f"{index}{'&' if '?' in index else '?'}timeout={timeout:.6f}"
 
 
-def open_named(archive: str | None, index: str | None = None, timeout: float | None = None) -> Archive:
+@contextmanager
+def open_named(archive: str | None, index: str | None = None, timeout: float | None = None) -> Iterator[Archive]:
     """Open the archive given by --archive, with the index given by --index, and its time limit."""
     from bridge.archive import open_archive
     from catalog.location import archive_named
+    from catalog.query.known_keys import suggest_keys
 
     named = archive_named(archive)
-    return open_archive(index_target(index, named, timeout), archive=named)
+    target = index_target(index, named, timeout)
+    with open_archive(target, archive=named) as opened, suggest_keys(opened.catalog.query):
+        yield opened

@@ -16,10 +16,12 @@ _PRINTED: Final = 20  # of a kind; --json lists all
 _NAMED: Final = 3  # files with the same message
 
 
-def print_files(what: str, failures: Sequence[tuple[str, str]], *, rest: str = " (--json lists all)") -> None:
+def print_files(
+    what: str, failures: Sequence[tuple[str, str]], *, rest: str = " (--json lists all)", most_lines: int = _NAMED
+) -> None:
     """Print the first of these files, (path, message), on stderr, and how many more there are.
 
-    More than three files with the same message take one line. rest: what is said where not all are shown.
+    More than most_lines files with the same message take one line. rest: what is said where not all are shown.
     """
     groups: dict[str, list[str]] = {}
     for path, message in failures:
@@ -27,7 +29,7 @@ def print_files(what: str, failures: Sequence[tuple[str, str]], *, rest: str = "
     lines = [
         (message, names)
         for message, paths in groups.items()
-        for names in ([paths] if len(paths) > _NAMED else [[path] for path in paths])
+        for names in ([paths] if len(paths) > most_lines else [[path] for path in paths])
     ]
     for message, names in lines[:_PRINTED]:
         more = f" and {len(names) - _NAMED} more{rest}" if len(names) > _NAMED else ""

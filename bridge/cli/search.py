@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from textwrap import shorten as shorten_text
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
 
+_NOTES: Final = 2  # without --explain
+_WIDTH: Final = 160
+
 ImageOption = Annotated[
     str | None, typer.Option("--image", help="Picture to find: a file, or EPISODE#CAMERA@FRAME.", metavar="FILE")
 ]
@@ -29,7 +33,9 @@ ImageOption = Annotated[
 @reported()
 @options.searching(SearchOptions)
 def search(
-    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}. Optional with --like, --text or --image.")] = None,
+    query: Annotated[
+        str | None, typer.Argument(help=f"{EXAMPLE}. Optional with --like, --text, --words or --image.")
+    ] = None,
     image: ImageOption = None,
     archive: common.ArchiveOption = None,
     index: options.IndexOption = None,
@@ -47,15 +53,15 @@ def search(
     **chosen: Any,
 ) -> None:
     """Find episodes or windows similar to a query, to examples (minus counter-examples), or by text."""
-    if query is None and not chosen["like"] and chosen["text"] is None and image is None:
-        raise typer.BadParameter("expected at least one of QUERY, --like, --text and --image")
+    if query is None and not chosen["like"] and {chosen["text"], chosen["words"], image} == {None}:
+        raise typer.BadParameter("expected at least one of QUERY, --like, --text, --words and --image")
     if chosen["distinct"] and not (chosen["windows_only"] or chosen["windows"]):
         raise typer.BadParameter("--distinct requires --windows-only: a search for episodes returns each only once")
     if text_encoder is not None and chosen["text"] is None:
         raise typer.BadParameter("--text-encoder requires --text")
     example = query if query is None or span is None else (query, *parse_span(span))
-    filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
+        filters = _read_filters(env, (min_length, max_length), reward, where)
         given = {**filters, **options.read_chosen(chosen), "image": image}
         _describe(opened, query, given, lanes, embedder)
         hits = opened.search(
@@ -67,7 +73,8 @@ def search(
 
         print_json(present_hits(hits, names))
     else:
-        print_hits(hits, names, with_span=bool(chosen["windows_only"] or chosen["windows"]))
+        with_span = bool(chosen["windows_only"] or chosen["windows"])
+        print_hits(hits, names, with_span=with_span, whole=chosen["explain"])
 
 
 @reported()
@@ -91,15 +98,15 @@ def moments(
     **chosen: Any,
 ) -> None:
     """Find moments similar to a span of an episode, with exact bounds and a timestep alignment."""
-    if query is None and not chosen["like"] and image is None:
-        raise typer.BadParameter("expected QUERY, --like or --image")
+    if query is None and not chosen["like"] and chosen["words"] is None and image is None:
+        raise typer.BadParameter("expected QUERY, --like, --words or --image")
     if query is None and (start, stop) != (None, None):
         raise typer.BadParameter("--from and --to require QUERY; for --like append @START:STOP")
     if start is not None and stop is not None and start >= stop:
         raise typer.BadParameter(f"--from and --to: expected FROM < TO, found {start}:{stop}")
     example = query if (start, stop) == (None, None) else (query, start, stop)
-    filters = _read_filters(env, (min_length, max_length), reward, where)
     with options.open_named(archive, index, timeout) as opened:
+        filters = _read_filters(env, (min_length, max_length), reward, where)
         given = {**filters, **options.read_chosen(chosen), "image": image}
         _describe(opened, query, given, lanes, embedder)
         hits = opened.moments(example, embedder=embedder, lanes=options.parse_lanes(lanes), **given)
@@ -109,7 +116,7 @@ def moments(
 
         print_json(present_hits(hits, names, moments=True))
     else:
-        print_hits(hits, names, with_span=True)
+        print_hits(hits, names, with_span=True, whole=chosen["explain"])
         if 0 < len(hits) < chosen["top_k"] and not hits.missing:
             limits = {"--per-episode": chosen["per_episode"], "--min-score": chosen["min_score"]}
             limiting = ", ".join(["--max-overlap", *(name for name, limit in limits.items() if limit is not None)])
@@ -120,15 +127,15 @@ def _describe(
     opened: Archive, query: str | None, given: Mapping[str, Any], lanes: str | None, embedder: str | None
 ) -> None:
     """Describe the camera frames that a picture will be compared with, and show the progress of it."""
-    if given["image"] is None and "#" not in (query or ""):
-        return
     from bridge.search.query.options import CommonOptions
+    from bridge.search.query.picture_question import read_question
     from bridge.support.progress import show_progress
 
+    seen = (given["image"], given.get("words"))
+    if seen == (None, None) and read_question(opened.catalog, query, CommonOptions())[0] is None:
+        return
     retriever = opened.retriever(embedder, lanes=options.parse_lanes(lanes))
     named = {name: given[name] for name in ("env_id", "min_length", "reward_range", "where")}
-    if given["image"] is None and retriever.pictures.read(query, CommonOptions())[0] is None:
-        return
     with show_progress() as progress:
         retriever.pictures.describe(CommonOptions(**named).filters, progress, stride=given.get("stride"))
 
@@ -145,8 +152,8 @@ def _read_filters(
     return {"env_id": env or None, "min_length": least, "reward_range": parse_range(reward), "where": chosen}
 
 
-def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> None:
-    """Print hits by their short names as a table, and how they were found."""
+def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False, whole: bool = False) -> None:
+    """Print hits by their short names as a table, and how they were found; whole: all notes, in full."""
     contributions = any(ref.contributions for ref in hits)
     part = any(ref.aligned != ref.span for ref in hits)
     several = any(len(ref.lane_scores) > 1 for ref in hits)
@@ -183,10 +190,9 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
         more = (cells[name] for name in extra)
         rows.append((str(rank), f"{ref.score:.4f}", episode, metadata["env_id"], length, reward, *more, place))
     print_table(columns, rows)
-    _print_spaces(hits)
-    for note in hits.answered.notes:
-        typer.echo(printable(note), err=True)
-    missed = f"; {printable(hits.answered.missed)}" if hits.answered.left_out else ""
+    _print_notes([*hits.answered.notes, *_name_spaces(hits)], whole=whole)
+    text = hits.answered.missed if whole else _cut(hits.answered.missed, " ... (--explain: all)")
+    missed = f"; {printable(text)}" if text else ""
     by_graph = ", ranked by: graph" if hits.answered.ranked_by == "graph" else ""
     typer.echo(f"{plural(len(hits), 'hit')}, {hits.certainty}{by_graph}, {hits.milliseconds:.1f} ms{missed}")
     if hits.missing:
@@ -199,14 +205,28 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False) -> 
         typer.echo(f"index: {explained.route}; {scored}; {lists}; {steps}")
 
 
-def _print_spaces(hits: Hits) -> None:
-    """Print the Spaces that were searched, if there were others to choose from, or they differ in lanes."""
+def _print_notes(notes: Sequence[str], *, whole: bool) -> None:
+    """Print notes; at most two short ones unless the whole is wanted."""
+    short = notes if whole else [_cut(note) for note in notes[:_NOTES]]
+    for note in short:
+        typer.echo(printable(note), err=True)
+    if short != notes:
+        typer.echo(f"{plural(len(notes), 'note')} in full: --explain", err=True)
+
+
+def _cut(text: str, rest: str = " ...") -> str:
+    """Return the beginning of a long text, by whole words."""
+    return text if len(text) <= _WIDTH else shorten_text(text, _WIDTH, placeholder=rest)
+
+
+def _name_spaces(hits: Hits) -> list[str]:
+    """Return the Spaces that were searched, if there were others to choose from, or they differ in lanes."""
     from bridge.spaces.identity import describe
 
     spaces, others = hits.answered.spaces, hits.answered.others
     if not others and len({space.lanes for space in spaces}) < 2:
-        return
-    typer.echo(f"searched {printable('; '.join(map(describe, spaces)))}", err=True)
+        return []
+    lines = [f"searched {'; '.join(map(describe, spaces))}"]
     if others:
-        listed = printable("; ".join(map(describe, others)))
-        typer.echo(f"also available (--embedder, --lanes, --windows or --env): {listed}", err=True)
+        lines.append(f"also available (--embedder, --lanes, --windows or --env): {'; '.join(map(describe, others))}")
+    return lines

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from bridge.cli.convert import chosen_spans
+from bridge.cli.convert import chosen_spans, remembered_in
 from bridge.cli.options import make_parameter, with_parameters
 from catalog.cli.common import ArchiveOption
-from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
+from wshard.cli.common import EXIT_FAILED, JsonOption, local_place, option_read, print_items, printable, reported
 from wshard.cli.convert import format_named
 from wshard.core.episode.protocol import read_as
 from wshard.core.messages import plural
@@ -63,13 +63,21 @@ def shardify(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="IN...", help="Locations, PATH#KEY or PATH#KEY@START:STOP.")
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="Folder of the shards (default: see --output-dir).")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", help="Folder of the shards (default: see --output-dir).", parser=local_place, metavar="FOLDER"
+        ),
+    ] = None,
     collection: Annotated[
         str | None, typer.Option("--collection", help="Episodes and spans of this collection of --archive.")
     ] = None,
     where: Annotated[str | None, typer.Option("--where", help="Episodes of --archive that match this filter.")] = None,
     archive: ArchiveOption = None,
-    data_dir: Annotated[str, typer.Option(help="Folder with Raiden's `processed`, for --task.")] = "data",
+    data_dir: Annotated[
+        str,
+        typer.Option(help="Folder with Raiden's `processed`, for --task.", parser=local_place, metavar="FOLDER"),
+    ] = "data",
     tasks: Annotated[
         list[str] | None, typer.Option("--task", help="Task of --data-dir, or 'all'; may be repeated.")
     ] = None,
@@ -77,7 +85,10 @@ def shardify(
         bool,
         typer.Option("--interactive", "-i", help="Choose tasks of --data-dir (the default on a terminal)."),
     ] = False,
-    output_dir: Annotated[str, typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.")] = "data/shards",
+    output_dir: Annotated[
+        str,
+        typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.", parser=local_place, metavar="FOLDER"),
+    ] = "data/shards",
     task_name: Annotated[str | None, typer.Option(help="TASK in the path of the output.")] = None,
     source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
     field: Annotated[
@@ -120,7 +131,7 @@ def shardify(
         named = _ask_for_tasks(data_dir) if interactive else tasks or []
         chosen = _name_places(paths, data_dir, named)
     folders = {name: Path(to) if to else Path(output_dir, task_name or name, "shards") for name in chosen}
-    jobs = {name: list_jobs(places, how) for name, places in chosen.items()}
+    jobs = {name: list_jobs(places, how, remembered=remembered_in(archive)) for name, places in chosen.items()}
     reports = [_export(jobs[name], folders[name], options, field or [], mode) for name in chosen]
     _print_reports(reports, as_json=as_json)
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from bridge.archive import expect_archive
 from bridge.episodes.open import open_at
-from bridge.episodes.read import Failure, attempt, read_lanes
+from bridge.episodes.read import Failure, attempt
+from bridge.episodes.rows import read_lanes
 from bridge.index.metric import COSINE
 from bridge.index.stored_rows import decode_vectors
 from bridge.spaces.identity import describe, newest
@@ -104,6 +105,8 @@ def _spaces(archive: Archive, name: str | None, what: str, is_searched: Callable
     expect_archive(archive)
     spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.vectors.spaces())]
     fitting = [space for space in spaces if is_searched(space.windows) and not space.of_text]
+    if not spaces:
+        raise QueryError("no episode is embedded yet: `wshard ingest FOLDER` embeds those of a folder")
     if not fitting:
         how = "`wshard ingest --windows both` adds them"
         raise QueryError(f"expected vectors of {what}: {how}; there is:\n{_listed(spaces)}")
@@ -173,7 +176,7 @@ def read_chosen_vectors(archive: Archive, where: Where | str, name: str | None =
 
 
 def _listed(spaces: Sequence[Space]) -> str:
-    return "\n".join(f"  {describe(space)}" for space in spaces) or "  nothing"
+    return "\n".join(f"  {describe(space)}" for space in spaces)
 
 
 def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows | None]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from bridge.archive import expect_archive
 from bridge.curation.archive_vectors import find_whole_spaces, lane_reader
+from bridge.curation.lanes_with_gaps import LanesWithGaps
 from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_rate import find_rescaled
 from bridge.curation.time_shift import find_shift, is_comparable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
+    from embedders.space import Space
 
 
 Kind = Literal["episode", "data", "vector", "near", "rate", "piece"]
@@ -143,12 +145,13 @@ def _alike(
 ) -> Iterator[Twin]:
     """Yield duplicates by vectors and files, within one set of episodes or between two."""
     check_within(within)
-    spaces = find_whole_spaces(archive, space)
+    spaces, gaps = find_whole_spaces(archive, space), LanesWithGaps(archive.catalog)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for vectors, distances, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
         nearest = {*map(tuple, ordered[_rank(distances, pairs) < _AT_OTHER_RATES].tolist())}
-        yield from _confirmed(archive, vectors, ordered, (within, nearest), progress or Silent())
+        found = _confirmed(archive, vectors, ordered, (within, nearest), progress or Silent())
+        yield from (twin for twin in found if not differs_elsewhere(gaps, vectors[0].space, twin))
 
 
 def _rank(distances: Floats, pairs: Ids) -> Ids:
@@ -192,6 +195,11 @@ def _confirmed(
             yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
         elif equal and (rows is None or others is None):
             yield Twin(one, other, "vector")
+
+
+def differs_elsewhere(gaps: LanesWithGaps, space: Space, twin: Twin) -> bool:
+    """Return whether the files show that a pair found in a Space differs in lanes that gaps keep out of it."""
+    return gaps.differ(space, (twin.left, twin.right), (twin.rate, twin.shift), twin.span)
 
 
 def _compare_rates(read: Callable[[int], Rows | None], one: EpisodeRow, other: EpisodeRow) -> Twin:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.curation.archive_vectors import find_window_spaces, lane_reader
-from bridge.curation.duplicates import WITHIN, Twin, check_within
+from bridge.curation.duplicates import WITHIN, Twin, check_within, differs_elsewhere
+from bridge.curation.lanes_with_gaps import LanesWithGaps
 from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_shift import find_shared_piece
 from bridge.support.progress import Silent, counted
@@ -64,11 +65,12 @@ def _shared(
 ) -> Iterator[Twin]:
     """Yield the pieces that vectors and files show, within one set of episodes or between two."""
     check_within(within)
-    spaces = find_window_spaces(archive, space)
+    spaces, gaps = find_window_spaces(archive, space), LanesWithGaps(archive.catalog)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for vectors, distances, pairs in near:
         candidates = zip(distances.tolist(), *pairs.T.tolist(), strict=True)
-        yield from _confirmed(archive, vectors, candidates, within, progress or Silent())
+        found = _confirmed(archive, vectors, candidates, within, progress or Silent())
+        yield from (piece for piece in found if not differs_elsewhere(gaps, vectors[0].space, piece))
 
 
 def _confirmed(

@@ -84,7 +84,7 @@ def _positions(fine: int, coarse: int) -> tuple[Floats, Floats]:
 def _mean_squares(fine: Floats, coarse: Floats, steps: Ids, times: Floats) -> Floats:
     """Return per row of times [n, k] the mean square difference of those steps that are inside, if half are."""
     inside = (times >= 0) & (times <= len(fine) - 1)
-    squares = np.square(_interpolate(fine, times) - coarse[steps]).mean(axis=2)
+    squares = np.square(interpolate(fine, times) - coarse[steps]).mean(axis=2)
     counts = inside.sum(axis=1)
     means: Floats = np.where(inside, squares, 0.0).sum(axis=1) / np.maximum(counts, 1)
     means[2 * counts < len(steps)] = np.inf
@@ -100,17 +100,17 @@ def _refine(fine: Floats, coarse: Floats, start: float, rate: float) -> Rescaled
         if inside.sum() < max(_MIN_STEPS, (1 - _MAX_MISSING) * len(steps)):
             return None
         times = times[inside]
-        apart = _interpolate(fine, times) - coarse[inside]
+        apart = interpolate(fine, times) - coarse[inside]
         if last:
             break
-        slopes = _interpolate(fine, times + 0.5) - _interpolate(fine, times - 0.5)
+        slopes = interpolate(fine, times + 0.5) - interpolate(fine, times - 0.5)
         design = np.stack([slopes.ravel(), (slopes * steps[inside, None]).ravel()], axis=1)
         moved = np.linalg.lstsq(design, -apart.ravel(), rcond=None)[0]
         start, rate = start + float(moved[0]), rate + float(moved[1])
     return Rescaled(rate, start, float(np.sqrt(np.square(apart).mean())))
 
 
-def _interpolate(rows: Floats, times: NDArray[np.floating]) -> Floats:
+def interpolate(rows: Floats, times: NDArray[np.floating]) -> Floats:
     """Return rows [T, D] at times of any shape, linearly; the first and the last row outside."""
     times = np.clip(times, 0, len(rows) - 1)
     before = np.minimum(times.astype(np.int64), len(rows) - 2)

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.float32]
 
+MAX_NOISE: Final = 0.1
+"""Standard deviations; greater differences are not noise."""
+
 _MAX_MISSING: Final = 0.15  # share of the longer recording that may be missing in the other
 _SAMPLED_STEPS: Final = 32  # timesteps compared to choose the offset
 _AVERAGED: Final = 8  # timesteps
-_MAX_NOISE: Final = 0.1  # standard deviations; greater differences are not noise
 _MIN_MOTION: Final = 0.1  # standard deviations
 _MAX_TRIED: Final = 3  # best offsets, compared in full
 
@@ -50,7 +52,7 @@ def find_shift(left: Rows, right: Rows) -> Shift | None:
     differences = (left[sampled + steps[:, None]] - right[sampled]).reshape(len(steps), -1)
     mean_squares = np.einsum("st,st->s", differences, differences) / differences.shape[1]
     nearest = int(mean_squares.argmin())
-    if mean_squares[nearest] > _MAX_NOISE**2:
+    if mean_squares[nearest] > MAX_NOISE**2:
         return Shift(int(steps[nearest]), float(np.sqrt(mean_squares[nearest])))
     shifts = [
         Shift(step, _measure_difference(left, right, step, _overlap(left, right, step)))

@@ -1,4 +1,4 @@
-"""Odd numbers of episodes: NaN, stand-ins for no value, spikes, rows of a reset, dropped rows, dead sensors.
+"""Odd numbers of episodes: NaN, stand-ins for no value, spikes, rows of a reset, dropped rows, padding, dead sensors.
 
 They are read as they are. What is odd is found in each episode by itself, and reported once for a location.
 """
@@ -32,17 +32,20 @@ SPIKE: Final = "spike"
 RESET: Final = "first row apart"
 DROPPED: Final = "dropped rows"
 CONSTANT: Final = "constant"
+PADDING: Final = "padding at the end"
 
 _CLOCK: Final = "clock"
+_ALL: Final = "all channels"
 _MAGNITUDES: Final = (999.0, 9999.0, 99999.0, 999999.0, 1e9, 1e10, 1e20, 1e30, LARGEST, 32767.0, 65535.0, 2147483647.0)
 _WHOLE: Final = [sign * value for value in _MAGNITUDES for sign in (-1.0, 1.0)] + [-32768.0, -2147483648.0]
-_STAND_INS: Final[Numbers] = np.unique(np.concatenate([np.array(_WHOLE), np.array(_WHOLE, np.float32)]))
+_STAND_INS: Final[Numbers] = np.array(sorted({*_WHOLE, *np.array(_WHOLE, np.float32).tolist()}))
 """Values that programs write where they have none; of float32, too."""
 
 _APART: Final = 5.0  # times the range of all other values, or of all other steps
 _FEW: Final = 0.05  # of the timesteps: more than that are no spikes
 _REACH: Final = 0.4  # of the largest distance from the mean that one value can have: the root of all squared deviations
 _MIN_STEPS: Final = 8
+_PADDED: Final = 0.1  # of the timesteps: fewer that are alike may be a rest
 _MOST_GAPS: Final = 0.2  # of the timesteps: a clock with more has no period
 _MIN_EPISODES: Final = 3  # of a location, for a channel that is the same in all of them to be odd
 _WIDTH: Final = 72
@@ -99,11 +102,17 @@ class AnomalyTally:
 
 
 def find_anomalies(
-    form: MeasureLayout, columns: Numbers, tables: Numbers, clocks: Sequence[NDArray[Any] | None]
+    form: MeasureLayout,
+    columns: Numbers,
+    tables: Numbers,
+    clocks: Sequence[NDArray[Any] | None],
+    *,
+    padded: Sequence[int],
 ) -> list[Anomalies]:
     """Return what is odd in N episodes of one layout and length.
 
-    columns: the numbers [N, D, T] of their channels; tables: the moments of these [N, 4, D]; clocks: their times.
+    columns: the numbers [N, D, T] of their channels; tables: the moments of these [N, 4, D]; clocks: their times;
+    padded: how many timesteps at their ends are padding.
     """
     labels = [form.label(channel) for channel in range(form.channels)]
     examined = np.array([label.startswith(("signal/", "action/")) for label in labels], np.bool_)
@@ -120,9 +129,11 @@ def find_anomalies(
             found[number].setdefault(kind, []).append(labels[channel])
     for number, channel in np.argwhere(reset).tolist():
         found[number].setdefault(RESET, []).append(labels[channel])
-    for kinds, times in zip(found, clocks, strict=True):
+    for kinds, times, count in zip(found, clocks, padded, strict=True):
         if times is not None and _lacks_rows(times):
             kinds[DROPPED] = [_CLOCK]
+        if count >= max(_MIN_STEPS, _PADDED * columns.shape[-1]):
+            kinds[PADDING] = [_ALL]
     lows = tables[:, 2].tolist()
     constant = [
         {labels[channel]: row[channel] for channel in np.flatnonzero(mask).tolist()}

@@ -27,11 +27,8 @@ def find_spans(catalog: Catalog, *, collection: str | None, where: str | None, t
         check_together(rows, to)
         return [EpisodeSpan(row.address) for row in rows]
     picked = catalog.collections.picked(collection)
-    missing = [pick.uid for pick, row in picked if row is None]
-    if missing:
-        raise CollectionError(
-            f"collection {collection!r}: {len(missing)} of its episodes are gone or changed: {missing[0]}"
-        )
+    if any(row is None for _, row in picked):
+        raise CollectionError(catalog.collections.explain_gone(collection))
     check_together([row for _, row in picked if row is not None], to)
     return [
         EpisodeSpan(row.address, pick.start, None if (pick.start, pick.stop) == (0, row.length) else pick.stop)

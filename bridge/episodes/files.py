@@ -15,7 +15,6 @@ from wshard.core.chunks.files import files_of, locate
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.core.container.layout import HEADER_SIZE, unpack_header
 from wshard.core.episode.protocol import EpisodeAddress
-from wshard.core.files.local import LocalPlace
 from wshard.core.files.regular import open_file
 from wshard.core.files.schemes import place_of
 
@@ -46,7 +45,7 @@ def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
 
 
 def _normal(place: Place) -> str:
-    return posixpath.normpath(place.uri) if isinstance(place, LocalPlace) else place.uri
+    return posixpath.normpath(place.uri) if place.is_local else place.uri
 
 
 def find_whole_files(manifest: str) -> list[str]:
@@ -110,7 +109,7 @@ def find_empty_folder(paths: Iterable[str]) -> str:
 
     In an object store there is none: folders are parts of keys.
     """
-    for path in sorted({path for path in paths if isinstance(place_of(path), LocalPlace)}):
+    for path in sorted({path for path in paths if place_of(path).is_local}):
         folder = path
         while not os.path.isdir(folder):  # noqa: PTH112  (as locate() names files)
             folder = posixpath.dirname(folder)
@@ -126,7 +125,7 @@ def lists_nothing(folder: str) -> bool:
     Raises PermissionError and ObjectStoreError.
     """
     place = place_of(folder)
-    if isinstance(place, LocalPlace) or place.is_file():
+    if place.is_local or place.is_file():
         return False
     with suppress(FileNotFoundError):
         return next(place.walk(), None) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from dataclasses import replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,6 +47,11 @@ class DiscoveredEpisodes(MadeSequence[FoundEpisode]):
             return FoundEpisode(EpisodeAddress(self._files[number], read_as=self._how[number]))
         return FoundEpisode(*self._locations[part - 1][number - self._stops[part - 1]])
 
+    def read_whole(self) -> dict[str, str]:
+        """Return how the locations of which all episodes were listed are read, by their paths."""
+        firsts = [location[0][0] for location in self._locations if location and location.is_whole]
+        return {first.uri: first.read_as for first in firsts}
+
     def count_places(self, failed: Mapping[str, int]) -> Counter[tuple[str, int]]:
         """Return the number of places by how they are read and by how many episodes they have besides failed ones."""
         files = ((how, int(path not in failed)) for path, how in zip(self._files, self._how, strict=True))
@@ -55,10 +61,12 @@ class DiscoveredEpisodes(MadeSequence[FoundEpisode]):
 
 
 class ChosenEpisodes(MadeSequence[FoundEpisode]):
-    """Some of the episodes that were found, by their positions."""
+    """Some of the episodes that were found, by their positions; read_as: how some of them are read instead."""
 
-    def __init__(self, episodes: Sequence[FoundEpisode], positions: ArrayLike) -> None:
-        self._episodes = episodes
+    def __init__(
+        self, episodes: Sequence[FoundEpisode], positions: ArrayLike, read_as: Mapping[int, str] | None = None
+    ) -> None:
+        self._episodes, self._read_as = episodes, read_as or {}
         self._positions: NDArray[np.int64] = np.asarray(positions, np.int64)
 
     def __len__(self) -> int:
@@ -66,4 +74,8 @@ class ChosenEpisodes(MadeSequence[FoundEpisode]):
 
     def make(self, number: int) -> FoundEpisode:
         """Return one of those chosen."""
-        return self._episodes[int(self._positions[number])]
+        position = int(self._positions[number])
+        found = self._episodes[position]
+        if (how := self._read_as.get(position)) is None:
+            return found
+        return FoundEpisode(replace(found.address, read_as=how), found.fingerprint)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import posixpath
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,21 +15,56 @@ import xxhash
 
 from bridge.episodes.read import Failure, attempt
 from wshard import __version__
-from wshard.core.episode.protocol import EpisodeAddress, parse_read_as
-from wshard.core.files.local import LocalPlace
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import WShardError
 from wshard.formats.base import source_class
+from wshard.formats.layouts.layout import SUFFIXES
+from wshard.formats.layouts.named import find_layout
 from wshard.formats.open import list_episodes
-from wshard.formats.table import FORMATS
+from wshard.formats.table import FORMATS, LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from bridge.episodes.found import DiscoveredEpisodes
     from wshard.errors import MissingFileError
+    from wshard.formats.layouts.layout import EpisodeLayout
     from wshard.formats.open import LocationEpisodes
 
     UnchangedSince: TypeAlias = Callable[[str, str], Sequence[int] | None]
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """Result of a search for episodes: all episodes in order, the places searched, and what cannot be read.
+
+    folders: those among the arguments; locations: files among them with several episodes. incomplete: episodes that
+    refer to a missing file. states: of the locations that were listed whole, with their number of episodes; unchanged:
+    of those that need not be listed, how they are read and the ids of their episodes. skipped: number of other files in
+    the folders, by suffix, most frequent first. unread: files of arrays or tables that are not read, with the reason,
+    which begins with NO_LAYOUT if a description can make them readable.
+    """
+
+    episodes: DiscoveredEpisodes
+    folders: tuple[str, ...]
+    locations: tuple[str, ...] = ()
+    unreadable: tuple[Failure, ...] = ()
+    incomplete: tuple[Failure, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    unchanged: Mapping[str, tuple[str, Sequence[int]]] = field(default_factory=dict)
+
+    def count_formats(self, failed: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
+        """Return the numbers of locations and of episodes in each format, without failed ones, by their paths."""
+        counts: dict[str, tuple[int, int]] = {}
+        unlisted = Counter((how, len(ids)) for how, ids in self.unchanged.values())
+        for (how, size), count in (self.episodes.count_places(Counter(failed)) + unlisted).items():
+            name = parse_read_as(how)[0] or OWN_FORMAT
+            locations, episodes = counts.get(name, (0, 0))
+            counts[name] = locations + count, episodes + count * size
+        return counts
 
 
 def list_location(
@@ -40,6 +79,41 @@ def list_location(
     if incomplete is not None:
         incomplete += [Failure.of(error, EpisodeAddress(path, key)) for key, error in missing.items()]
     return listed
+
+
+class BelongingFiles:
+    """The files that layouts read with those of episodes, such as videos; read_as: of locations, by their paths."""
+
+    def __init__(self, read_as: Mapping[str, str]) -> None:
+        self._patterns: dict[str, set[str]] = {}  # of names, by the pattern of their folder
+        self._stems: set[str] = set()  # of files that may have a video beside them
+        layouts: dict[str, EpisodeLayout | None] = {}
+        for path, how in read_as.items():
+            name, _ = parse_read_as(how)
+            if not name.startswith(LAYOUT):
+                continue
+            if name not in layouts:
+                layouts[name] = None
+                with suppress(WShardError):  # listing reports it
+                    layouts[name] = find_layout(name)
+            companions = found.companions if (found := layouts[name]) else ()
+            for companion in companions:
+                pattern = posixpath.normpath(posixpath.join(posixpath.dirname(path), companion))
+                self._patterns.setdefault(posixpath.dirname(pattern), set()).add(posixpath.basename(pattern))
+            if not companions:
+                self._stems.add(posixpath.splitext(path)[0])
+        self._wild = [folder for folder in self._patterns if "*" in folder]
+
+    def has(self, path: str) -> bool:
+        """Return True for a file that a layout reads."""
+        folder, name = posixpath.split(path)
+        fitting = [folder, *(one for one in self._wild if fnmatchcase(folder, one))]
+        return any(fnmatchcase(name, one) for key in fitting for one in self._patterns.get(key, ()))
+
+    def is_beside(self, path: str) -> bool:
+        """Return True for a video of the name of an episode's file, which is read without it."""
+        stem, suffix = posixpath.splitext(path)
+        return suffix.lower() in SUFFIXES["video"] and stem in self._stems
 
 
 @dataclass
@@ -86,7 +160,7 @@ def location_state(uri: str, how: str) -> str | None:
     """
     name, _ = parse_read_as(how)
     place = place_of(uri)
-    if not isinstance(place, LocalPlace):
+    if not place.is_local:
         return None  # to list it takes as many requests
     path = place.uri
     try:

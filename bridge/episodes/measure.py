@@ -12,6 +12,7 @@ import numpy as np
 from bridge.episodes.anomalies import Anomalies, find_anomalies
 from embedders.numeric import bridge_gaps
 from embedders.statistics import measure_moments, spreads_of
+from embedders.windows import count_used, count_valued
 from wshard.core.channel_names import channel_labels
 from wshard.core.episode.lanes import REWARD, TICKS, TIMESTAMPS
 from wshard.core.quality.measure import measure_alike
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from wshard.core.episode.protocol import EpisodeReader
 
 _MEASURED: Final = ("signal/", "action/")
+_NO_TIME: Final = np.iinfo(np.int64).min  # of a timestep that has none
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
     """The numbers of one episode: lanes [T, ...] by block name, and the times of its timesteps in units of unit_s.
 
-    labels: what the channels of lanes are called that name them.
+    times: those of the timesteps before padding. labels: what the channels of lanes are called that name them. used:
+    how many timesteps come before those that end the episode and are all alike; padded: how many do not count, with
+    those beyond `length` in which no lane has a number.
     """
 
     lanes: Mapping[str, NDArray[Any]]
@@ -40,6 +44,8 @@ class Numbers:
     times: NDArray[Any] | None
     unit_s: float
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    used: int = 0
+    padded: int = 0
 
     @property
     def size(self) -> int:
@@ -83,10 +89,26 @@ def check_length(file: EpisodeReader) -> None:
 def numbers_of(file: EpisodeReader, lanes: Iterable[str], *, timed: bool = True) -> Numbers:
     """Read these lanes of an open episode, and its clock; timed: False to leave the clock out."""
     clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
-    times = file.lane(clock) if timed and file.has(clock) else None
+    times = _fill_times(file.lane(clock)) if timed and file.has(clock) else None
     arrays, declared = {name: file.lane(name) for name in lanes}, file.lanes()
     labels = {name: named for name in arrays if name in declared and (named := channel_labels(declared[name]))}
-    return Numbers(arrays, file.length, times, unit_s, labels)
+    length = count_valued(arrays.values(), file.length)
+    arrays = {name: rows[:length] for name, rows in arrays.items()}
+    used = count_used((rows for name, rows in arrays.items() if is_measured(name)), length)
+    return Numbers(arrays, length, None if times is None else times[:used], unit_s, labels, used, file.length - used)
+
+
+def _fill_times(times: NDArray[Any]) -> NDArray[Any] | None:
+    """Return times [T] with those between their neighbours for timesteps without one; None if fewer than two have."""
+    is_known = times != _NO_TIME
+    if is_known.all():
+        return times
+    places = np.flatnonzero(is_known)
+    if len(places) < 2:
+        return None
+    since = (times[places] - times[places[0]]).astype(np.float64)
+    filled: NDArray[Any] = times[places[0]] + np.interp(np.arange(len(times)), places, since).astype(np.int64)
+    return filled
 
 
 def summarise(episodes: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
@@ -110,9 +132,13 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
             np.concatenate(rows, out=place, casting="unsafe")
     tables, usable = measure_moments(columns)
     by_name = _spreads_by_lane(form, columns, tables, usable)
+    for number, used in ((number, one.used) for number, one in enumerate(members) if one.used < length):
+        part = np.ascontiguousarray(columns[number : number + 1, :, :used])  # padding is no motion
+        (by_name[number],) = _spreads_by_lane(form, part, *measure_moments(part))
     if not measuring:
         return [Summary(spreads, None) for spreads in by_name]
-    odd = find_anomalies(form, columns, tables, [member.times for member in members])
+    clocks, padded = [one.times for one in members], [one.padded for one in members]
+    odd = find_anomalies(form, columns, tables, clocks, padded=padded)
     measured_lanes = tuple(lane for lane in form.lanes if is_measured(lane[0]))
     measured_form = MeasureLayout(measured_lanes, tuple(lane for lane in form.labels if is_measured(lane[0])))
     if measured_form != form:

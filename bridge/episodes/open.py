@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
@@ -10,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.support.batches import BATCH
-from wshard.core.episode.protocol import Fingerprint
-from wshard.core.files.local import LocalPlace
+from wshard.core.episode.protocol import Fingerprint, parse_read_as
 from wshard.core.files.schemes import place_of
-from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
-from wshard.formats.detect import detect_format
+from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
+from wshard.formats.detect import detect_format, is_recognised
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.open import open_episode, open_location
+from wshard.formats.open import list_episodes, open_episode, open_location
+from wshard.formats.table import LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from catalog.catalog import Catalog
     from catalog.records import Asset, Known
@@ -27,11 +28,14 @@ if TYPE_CHECKING:
     from wshard.core.files.place import Place
     from wshard.formats.source_base import SourceBase
 
+_MAX_OPEN: Final = 16  # locations at a time
+
 
 class OpenLocations:
     """Opens episodes by their addresses, and each location of several episodes once. Use it as a context manager.
 
-    A location is seen as it was when it was opened, so use one instance per batch of work, not for a long time.
+    A location is seen as it was when it was opened, so use one instance per batch of work, not for a long time. Those
+    used least recently are closed, so that a batch from hundreds of files needs few open ones.
     """
 
     def __init__(self, *, most_files: int | None = None) -> None:
@@ -60,10 +64,10 @@ class OpenLocations:
         if address.key:
             return self._source(address).fingerprint(address.key)
         place = place_of(address.uri)
-        if not isinstance(place, LocalPlace):
+        if not place.is_local:
             return self._far_fingerprint(address, place)
         try:
-            status = os.stat(place)  # noqa: PTH116  (a million times)
+            status = os.stat(place.uri)  # noqa: PTH116  (a million times)
         except FileNotFoundError:
             raise SourceNotFoundError(f"{address.uri}: no such file") from None
         if address.read_as or (stat.S_ISDIR(status.st_mode) and detect_format(address.uri)):
@@ -80,7 +84,7 @@ class OpenLocations:
         """
         place = place_of(address.uri)
         path = place.uri
-        if not isinstance(place, LocalPlace):
+        if not place.is_local:
             names = self._names_beside(place)
             if not names or not address.key:
                 return not names or place.name in names
@@ -133,16 +137,21 @@ class OpenLocations:
 
     def _source(self, address: EpisodeAddress) -> SourceBase:
         place = address.uri, address.read_as
-        if place not in self._sources:
-            self._sources[place] = source = open_location(address.uri, address.read_as or None)
+        source = self._sources.pop(place, None)
+        if source is None:
+            source = open_location(address.uri, address.read_as or None)
             if self._most_files is not None and isinstance(source, LazySource):
                 source.most_open = min(source.most_open, self._most_files)
-        return self._sources[place]
+            if len(self._sources) >= _MAX_OPEN:
+                self._sources.pop(next(iter(self._sources))).close()
+        self._sources[place] = source
+        return source
 
 
 def _is_other_folder(path: str, how: str) -> bool:
-    """Return whether a folder that was read as one episode is no longer recognised, such as a bag without metadata."""
-    return bool(how) and os.path.isdir(path) and not detect_format(path)  # noqa: PTH112  (Path.is_dir can raise)
+    """Return whether a folder is no longer recognised as what it was read as, such as a bag without metadata."""
+    is_folder = bool(how) and os.path.isdir(path)  # noqa: PTH112  (Path.is_dir can raise)
+    return is_folder and not is_recognised(path, parse_read_as(how)[0])
 
 
 def _location_exists(location: str) -> bool:
@@ -181,11 +190,12 @@ def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> Episode
 def _open_recent(address: EpisodeAddress) -> SourceBase | None:
     """Return the Source of a location, None for one that is not read lane by lane.
 
-    The Sources of the last four locations of this thread stay open while the files of the location are unchanged.
+    The Sources of the last four locations of this thread stay open while what they list is unchanged, and the files of
+    the episodes that are opened: only these are looked at each time.
     """
     place = address.uri, address.read_as
     source = _RECENT.sources.pop(place, None)
-    if source is not None and not source.is_current():
+    if source is not None and not source.is_current(address.key):
         source.close()
         source = None
     if source is None:
@@ -225,3 +235,20 @@ def known_episodes(
         known = catalog.episodes.known([*{address.uri for address in batch}], {address.key for address in batch})
         entries = {(uri, entry.key): entry for uri, found in known.items() for entry in found}
         yield from ((address, entries.get((address.uri, address.key))) for address in batch)
+
+
+def find_moved_readings(catalog: Catalog, paths: Sequence[str]) -> dict[str, str]:
+    """Return how to read those of these files that are files of a layout of the archive elsewhere, by size and time.
+
+    Files keep both when they or their folders are renamed; the catalog knows layouts by the path alone.
+    """
+    near = [path for path in paths if place_of(path).is_local]  # in an object store a copy has a time of its own
+    found: dict[str, str] = {}
+    for reading in catalog.episodes.readings(LAYOUT) if near else ():
+        fingerprints: dict[str, Fingerprint] = {}
+        for path in near:
+            with contextlib.suppress(OSError, WShardError, StopIteration):  # not of this layout, or no description
+                fingerprints[path] = next(iter(list_episodes(path, reading)))[1]
+        known = catalog.episodes.known_fingerprints(reading, fingerprints.values())
+        found |= {path: reading for path, one in fingerprints.items() if one in known}
+    return found

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from catalog.records import LaneDefinition
     from wshard.core.episode.protocol import EpisodeReader
 
 _QUALITY: Final = 85
@@ -27,6 +28,16 @@ def picture_axes(shape: Sequence[int]) -> str:
     if len(shape) != 3:
         return ""
     return "HWC" if shape[-1] in (1, 3, 4) and min(shape[:2]) >= 8 else "CHW" if shape[0] in (1, 3, 4) else ""
+
+
+def is_camera(lane: LaneDefinition) -> bool:
+    """Return whether a lane holds camera frames: observed images of bytes, not depths, with planes first or last."""
+    return lane.name.startswith("signal/") and lane.dtype == "u8" and picture_axes(lane.shape) != ""
+
+
+def planes_last(frames: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    """Return timesteps [n, *shape] of an image lane as [n, H, W] or [n, H, W, planes]."""
+    return np.moveaxis(frames, 1, -1) if picture_axes(shape) == "CHW" else frames
 
 
 def read_picture(file: EpisodeReader, lane: str, step: int, *, width: int | None = None) -> bytes:

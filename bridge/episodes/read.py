@@ -1,4 +1,4 @@
-"""Reads episodes: the records for the catalog, and the lanes for embedders."""
+"""Reads episodes: the records for the catalog."""
 
 from __future__ import annotations
 
@@ -9,32 +9,23 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-import numpy as np
-
 from bridge.episodes.files import assets_of
 from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
-from bridge.spaces.source_labels import source_labels
 from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
-from embedders.numeric import bridge_gaps, first_bad
-from wshard.core.channel_names import channel_label, channel_labels
+from wshard.core.channel_names import channel_labels
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX
-from wshard.core.episode.lanes import MAX_GAPS
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
-from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
+from wshard.errors import IngestError, NoLaneError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from bridge.episodes.anomalies import Anomalies
     from bridge.episodes.found import FoundEpisode
-    from embedders.lanes import LaneSpec
-    from embedders.space import Space
     from wshard.core.episode.meta_reader import Declaration
     from wshard.core.episode.protocol import EpisodeReader, StoredLane
 
@@ -235,42 +226,6 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         return frozenset()
 
 
-def read_lanes(file: EpisodeReader, space: Space, address: EpisodeAddress) -> NDArray[Any]:
-    """Return [T, *window_shape]: the lanes concatenated in the Space's order, or the single lane of images unchanged.
-
-    Gaps of concatenated lanes are bridged: see bridge_gaps. Rows are canonical: see Space.canonical. Raises
-    NotFiniteError if too many timesteps have NaN, infinities or numbers beyond float32.
-    """
-    return read_bridged(file, space, address)[0]
-
-
-def read_bridged(file: EpisodeReader, space: Space, address: EpisodeAddress) -> tuple[NDArray[Any], bool]:
-    """Return what read_lanes does, and whether gaps were bridged."""
-    if len(space.window_shape) > 1:
-        return file.lane(space.lanes[0].name), False
-    rows, bridged = read_rows(file, space.lanes)
-    return space.canonical(rows, source_labels(file.metadata, file.env_id, address)), bridged
-
-
-def read_rows(file: EpisodeReader, lanes: Sequence[LaneSpec]) -> tuple[NDArray[Any], bool]:
-    """Return concatenated lanes [T, D] as they are, but for gaps, and whether there were any. Raises as read_lanes."""
-    columns, bridged = [], False
-    for lane in lanes:
-        values = lane.pick(file.lane(lane.name))
-        if bad := first_bad(values):
-            filled, bridged = bridge_gaps(values), True
-            if filled is None:
-                raise NotFiniteError(
-                    f"{file.where}: lane {lane.name!r}: expected finite float32-sized numbers in at least "
-                    f"{1 - MAX_GAPS:.0%} of the timesteps, found {values[bad]} at timestep {bad[0]}, channel "
-                    f"{channel_label(file.lane_view(lane.name).declaration, bad[1])}, "
-                    "and too many more: `wshard check` says where; --lanes NAME embeds other lanes"
-                )
-            values = filled
-        columns.append(values)
-    return (columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)), bridged
-
-
 def attempt(read: Callable[[], Result], address: EpisodeAddress) -> Result | Failure:
     """Return the result of reading one episode, or its failure: no error of one episode stops the others.
 
@@ -289,7 +244,7 @@ def describe_error(error: Exception, address: EpisodeAddress) -> str:
     An unexpected error is reported with its type and the line that raised it.
     """
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    bare = str(text).removeprefix(f"{address}: ").removeprefix(f"{address.uri}: ")
+    bare = str(text).removeprefix(f"{address}: ").removeprefix(f"{address.uri}: ").removesuffix(f": {address.uri}")
     if isinstance(error, OSError) and error.strerror and error.filename not in (None, address.uri):
         bare = f"{bare}: {os.fsdecode(error.filename)}"
     if not isinstance(error, WShardError | OSError):

@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.episodes.events import is_event_lane
 from wshard.core.channel_names import channel_labels
-from wshard.errors import QueryError
+from wshard.core.episode.file import EpisodeFile
+from wshard.core.episode.lanes import is_residual
+from wshard.core.episode.residual import unpack_runs
+from wshard.errors import LaneError, QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from wshard.core.episode.protocol import EpisodeReader
 
 Floats = NDArray[np.float64]
 
 MAX_CHANNELS: Final = 512
+_KINDS: Final = ("signal", "action", "reward")
+_MAX_SIGNS: Final = 64  # channels of residuals
 _DIGITS: Final = 6  # of the largest value: a plot has fewer pixels
 
 
@@ -39,6 +45,28 @@ class Series:
     of: int
     names: list[str] = field(default_factory=list)
     unit: str = ""
+
+
+def order_lanes(file: EpisodeReader, embedded: Collection[str] = ()) -> list[str]:
+    """Return the recorded lanes of numbers in the order in which plots choose among them.
+
+    Those that were embedded come first. Then observations come before actions, the reward and others, and wide
+    lanes before narrow ones. Clocks, events and lanes of more than MAX_CHANNELS numbers are left out.
+    """
+    plotted = {name: lane for name, lane in file.lanes().items() if is_plotted(lane.dtype.value, lane.shape)}
+    widths = {name: math.prod(lane.shape) for name, lane in plotted.items() if file.has(name)}
+    names = [name for name in widths if not (name.startswith("time/") or is_event_lane(file, name))]
+    return sorted(names, key=lambda name: (name not in embedded, _rank(name), -widths[name], name))
+
+
+def is_plotted(dtype: str, shape: Sequence[int]) -> bool:
+    """Return whether a lane is plotted: one number or a vector of at most MAX_CHANNELS per timestep, not bf16."""
+    return len(shape) <= 1 and math.prod(shape) <= MAX_CHANNELS and dtype != "bf16"
+
+
+def _rank(name: str) -> int:
+    kind = name.partition("/")[0]
+    return _KINDS.index(kind) if kind in _KINDS else len(_KINDS)
 
 
 def read_series(
@@ -100,3 +128,24 @@ def _listed(rows: Floats) -> list[list[float | None]]:
             rounded if finite.all() else [one if ok else None for one, ok in zip(rounded, finite, strict=True)]
         )
     return listed
+
+
+def read_residuals(file: EpisodeReader, span: tuple[int, int], *, points: int) -> list[Series]:
+    """Return the signs, -1 or 1, of each residual of a file in timesteps [start, stop), thinned to `points`.
+
+    Residuals whose size does not fit the episode are left out.
+    """
+    if not isinstance(file, EpisodeFile):
+        return []
+    start, stop = max(0, span[0]), min(file.length, span[1])
+    steps = np.unique(np.linspace(start, max(start, stop - 1), min(points, max(1, stop - start))).astype(np.int64))
+    series = []
+    for name in filter(is_residual, file.shard.names()):
+        try:
+            signs = unpack_runs(file.shard.block(name), file.length)
+        except LaneError:
+            continue
+        shown = range(min(_MAX_SIGNS, signs.shape[1]))
+        values: list[list[float | None]] = [[float(sign) for sign in signs[steps, channel]] for channel in shown]
+        series.append(Series(name, steps.tolist(), [*shown], values, signs.shape[1]))
+    return series

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.episodes.pictures import encode_picture, picture_axes
-from bridge.episodes.series import MAX_CHANNELS, read_series
+from bridge.episodes.series import order_lanes, read_series
 from wshard.core.channel_names import component_names, describe_names
 from wshard.errors import MissingFileError
 
@@ -69,14 +69,8 @@ class Sketch:
 def read_sketch(file: EpisodeReader, title: str, span: tuple[int, int], *, frames: int = _FRAMES) -> Sketch:
     """Return the sketch of timesteps [start, stop) of an open episode: observations, then actions, then the reward."""
     lanes = file.lanes()
-    order = {"signal": 0, "action": 1, "reward": 2}
-    numbers = [
-        name
-        for name, lane in lanes.items()
-        if name.partition("/")[0] in order and file.has(name) and len(lane.shape) <= 1 and lane.dtype.value != "bf16"
-    ]
-    numbers.sort(key=lambda name: (order[name.partition("/")[0]], name))
-    courses = tuple(_course(file, name, span) for name in numbers[:_LANES] if sum(lanes[name].shape) <= MAX_CHANNELS)
+    numbers = [name for name in order_lanes(file) if name.partition("/")[0] in ("signal", "action", "reward")]
+    courses = tuple(_course(file, name, span) for name in numbers[:_LANES])
     cameras = [name for name, lane in lanes.items() if picture_axes(lane.shape)]
     pictures: tuple[bytes, ...] = ()
     if cameras and frames and span[1] > span[0]:

@@ -7,15 +7,17 @@ lead to gets a high value, however far it is from the seeds themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.graph.nearest import find_nearest
+from bridge.graph.nearest import find_near
+from bridge.support.garbage import give_back
 from bridge.support.scratch import map_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -41,7 +43,8 @@ _EXACT: Final = 16_384  # episodes up to which all are compared with all
 _PIECES: Final = 48  # nearest pieces of a larger archive, whose episodes are compared
 _LARGEST: Final = 256  # mean size of a piece in very large ones, so that each costs the same
 _FOUND: Final = np.dtype([("place", np.int64), ("distance", np.float64)])
-_ROWS: Final = 4096  # episodes computed with at a time
+_CHOSEN: Final = np.dtype([("neighbours", np.int32, NEIGHBOURS), ("shares", np.float32, NEIGHBOURS)])
+_ROWS: Final = 1024  # episodes computed with at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +122,26 @@ def _solve(walk: Callable[[Floats], Floats], start: Floats, steps: int) -> Float
 def build_graph(episodes: Ids, vectors: Vectors) -> NeighbourGraph:
     """Return the graph of episodes, ids ascending, from one unit vector [N, E] of each, N >= LEAST_EPISODES.
 
-    What is kept in memory of each is its part of the graph: the vectors may be mapped, and candidates are.
+    Little of each is in memory: the vectors may be mapped, and candidates and the graph are.
     """
     count = len(vectors)
     order, near, distances = _find_near(vectors)
-    spans = np.empty(count)
+    spans, places = np.empty(count), np.empty(count, np.int64)
     for part in _blocks(count):
         spans[order[part]] = _measure_spans(distances[part])
-    neighbours, shares = np.empty((count, NEIGHBOURS), np.int32), np.empty((count, NEIGHBOURS), np.float32)
-    for part in _blocks(count):
-        own, rows = order[part], near[part]
-        neighbours[own], shares[own] = _choose(rows, distances[part], (spans[own, None] + spans[rows]) / 2)
+        places[order[part]] = np.arange(count)[part]
+
+    def choose() -> Iterator[NDArray[Any]]:
+        for part in _blocks(count):
+            rows = near[places[part]]
+            chosen = np.empty((len(rows), 1), _CHOSEN)
+            found = _choose(rows, distances[places[part]], (spans[part, None] + spans[rows]) / 2)
+            chosen["neighbours"][:, 0], chosen["shares"][:, 0] = found
+            yield chosen
+
+    both = map_rows(choose(), 1, _CHOSEN)[:, 0]
+    neighbours = map_rows((both["neighbours"][part] for part in _blocks(count)), NEIGHBOURS, np.int32)
+    shares = map_rows((both["shares"][part] for part in _blocks(count)), NEIGHBOURS, np.float32)
     return NeighbourGraph(episodes, neighbours, shares, measure_groups(neighbours))
 
 
@@ -154,9 +166,8 @@ def join_graph(graph: NeighbourGraph, episodes: Ids, vectors: Vectors, known: ND
     shares[known] = np.where(remains[before], graph.shares[places], 0.0)
     if not known.all():
         new = np.flatnonzero(~known)
-        found = find_nearest(vectors[new], _CANDIDATES, among=vectors, owners=(new, np.arange(count)), rounded=True)
-        distances = found.distances**2 / 2
-        neighbours[new], shares[new] = _choose(found.rows, distances, _measure_spans(distances)[:, None])
+        near, distances = find_near(vectors[new], _CANDIDATES, [vectors], new)
+        neighbours[new], shares[new] = _choose(near, distances, _measure_spans(distances)[:, None])
     return NeighbourGraph(episodes, neighbours, shares, graph.groups)
 
 
@@ -182,29 +193,37 @@ def _find_near(vectors: Vectors) -> tuple[Ids, Ids, Floats]:
     """
     count = len(vectors)
     if count <= _EXACT:
-        found = find_nearest(vectors, _CANDIDATES, rounded=True)
-        return np.arange(count), found.rows, found.distances**2 / 2
+        return np.arange(count), *find_near(vectors, _CANDIDATES, [vectors], np.arange(count))
+    give_back()  # what reading that many vectors took
     pieces = max(int(count**0.5), count // _LARGEST)
     centres = vectors[np.sort(np.random.default_rng(0).choice(count, pieces, replace=False))]
     owner = np.concatenate([(vectors[part] @ centres.T).argmax(axis=1) for part in _blocks(count)])
     order = np.argsort(owner, kind="stable")
-    members = np.split(order, owner[order].searchsorted(np.arange(1, pieces)))
-    mapped = map_rows(_search_pieces(vectors, centres, members), _CANDIDATES, _FOUND)
+    edges = owner[order].searchsorted(np.arange(pieces + 1))
+    ordered = map_rows((vectors[order[part]] for part in _blocks(count)), vectors.shape[1], np.float32)
+    mapped = map_rows(_search_pieces(ordered, order, centres, edges), _CANDIDATES, _FOUND)
     return order, mapped["place"], mapped["distance"]
 
 
-def _search_pieces(vectors: Vectors, centres: Vectors, members: Sequence[Ids]) -> Iterator[NDArray[Any]]:
-    """Yield the nearest vectors of the members of each piece, and 1 - their cosines: _FOUND [n, _CANDIDATES]."""
-    for centre, own in zip(centres, members, strict=True):
-        if not len(own):
+def _search_pieces(ordered: Vectors, order: Ids, centres: Vectors, edges: Ids) -> Iterator[NDArray[Any]]:
+    """Yield the nearest vectors of those of each piece, and 1 - their cosines: _FOUND [n, _CANDIDATES].
+
+    ordered: the vectors, piece after piece, at these edges; order: their places.
+    """
+    parts = [slice(*edge) for edge in pairwise(edges.tolist())]
+    for number, (centre, own) in enumerate(zip(centres, parts, strict=True)):
+        size = own.stop - own.start
+        if not size:
             continue  # of a copy of another centre
-        near = np.argpartition(-(centres @ centre), _PIECES)[:_PIECES]
-        others = np.unique(np.concatenate([own, *(members[piece] for piece in near)]))
-        found = find_nearest(vectors[own], _CANDIDATES, among=vectors[others], owners=(own, others), rounded=True)
-        size, rows = found.rows.shape[1], np.zeros((len(own), _CANDIDATES), _FOUND)
+        near = np.union1d(np.argpartition(-(centres @ centre), _PIECES)[:_PIECES], number).tolist()
+        others = np.concatenate([order[parts[piece]] for piece in near])
+        first = sum(parts[piece].stop - parts[piece].start for piece in near if piece < number)
+        wide, rows = min(_CANDIDATES, len(others) - 1), np.zeros((size, _CANDIDATES), _FOUND)
+        among = [ordered[parts[piece]] for piece in near]
+        places, distances = find_near(ordered[own], wide, among, np.arange(first, first + size))
         rows["distance"] = 1.0  # of places that are not filled
-        rows["place"][:, :size] = others[found.rows]
-        rows["distance"][:, :size] = np.minimum(found.distances**2 / 2, 1.0)
+        rows["place"][:, :wide] = others[places]
+        rows["distance"][:, :wide] = np.minimum(distances, 1.0)
         yield rows
 
 

@@ -41,7 +41,7 @@ LEAST_GROUPS: Final = 0.37
 _VERSION: Final = 2
 _JOINED: Final = 0.1  # share of episodes that may join before the graph is built again
 _MOST_AT_ONCE: Final = 100_000_000  # pairs of episodes that are compared while a search waits: two seconds
-_ROWS: Final = 4096  # vectors read at a time
+_ROWS: Final = 1024  # vectors read at a time
 
 
 @dataclass(frozen=True, eq=False)

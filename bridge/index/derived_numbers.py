@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bridge.index.sealed_json import seal, unseal
 from wshard.core.container.atomic_write import publish
 from wshard.core.container.layout import checksum
 
@@ -26,10 +27,24 @@ LEDGER_FILE: Final = "ledger.json"
 GRAPH_FILE: Final = "graph.bin"
 """Of arrays: one line of JSON, then the bytes of one after the other."""
 
-TIMESTEPS_FILE: Final = "timesteps.bin"
-"""Like GRAPH_FILE, but for any state of the vectors: what is in it says to which it belongs, and follows them."""
+TIMESTEPS: Final = "timesteps"
+"""Of array files: what searches for moments scan. They are for any state of the vectors, and follow them."""
 
-FILES: Final = frozenset({FILE, LEDGER_FILE, GRAPH_FILE, TIMESTEPS_FILE})
+CELLS: Final = ("cells-of-blocks", "cells-of-changes")
+"""Of array files: what of the timesteps is alike."""
+
+_OLDER: Final = "timesteps.bin"
+
+_OF_TIMESTEPS: Final = {
+    _OLDER,
+    *(f"{stem}.{end}" for stem in (TIMESTEPS, *CELLS) for end in ("json", "lock")),
+    *(f"{stem}-{number}.bin" for stem in (TIMESTEPS, *CELLS) for number in range(5)),
+}
+
+TOP_FILES: Final = frozenset({FILE, GRAPH_FILE, *_OF_TIMESTEPS})
+"""Those beside the search copy."""
+
+FILES: Final = TOP_FILES | {LEDGER_FILE}
 """All of them; in older archives, all are beside the search copy."""
 
 _ALIGNED: Final = 64  # bytes: arrays begin at a multiple
@@ -42,6 +57,7 @@ class DerivedNumbers:
     """
 
     def __init__(self, folder: Path, state: Sequence[str | int], file: str = FILE) -> None:
+        self.folder = folder
         self._path = folder / file
         self._state = list(state)
 
@@ -51,8 +67,7 @@ class DerivedNumbers:
 
     def write(self, name: str, numbers: Sequence[float]) -> None:
         """Add numbers to the file."""
-        text = json.dumps({"state": self._state, "numbers": self._load() | {name: list(numbers)}})
-        _publish(self._path, json.dumps({"checksum": checksum(text.encode()), "text": text}).encode())
+        _publish(self._path, seal({"state": self._state, "numbers": self._load() | {name: list(numbers)}}))
 
     def read_arrays(self, name: str, file: str = GRAPH_FILE, *, mapped: bool = False) -> list[NDArray[Any]] | None:
         """Return the arrays of this name exactly as they were written last, None if there are none.
@@ -60,13 +75,13 @@ class DerivedNumbers:
         mapped: they take no memory of their own; the file must only be replaced, never changed.
         """
         try:
-            path = self._path.parent / file
+            path = self.folder / file
             with path.open("rb") as opened:
                 head = opened.readline()
                 body = np.memmap(path, np.uint8, "r", len(head)) if mapped else np.frombuffer(opened.read(), np.uint8)
             stored = json.loads(head)
             if [stored["state"], stored["name"], stored["checksum"]] != [
-                self._state_of(file),
+                self._state,
                 name,
                 checksum(body.data),
             ]:
@@ -83,20 +98,14 @@ class DerivedNumbers:
         parts = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays]
         for part in parts:
             body_sum = checksum(part, body_sum)
-        head = {"state": self._state_of(file), "name": name, "checksum": body_sum, "arrays": about}
+        head = {"state": self._state, "name": name, "checksum": body_sum, "arrays": about}
         line = json.dumps(head).encode()
         padded = line + b" " * (-(len(line) + 1) % _ALIGNED) + b"\n"
-        _publish(self._path.parent / file, padded, *parts)
-
-    def _state_of(self, file: str) -> list[str | int] | None:
-        return None if file == TIMESTEPS_FILE else self._state
+        _publish(self.folder / file, padded, *parts)
 
     def _load(self) -> dict[str, Any]:
         try:
-            stored = json.loads(self._path.read_bytes())
-            if stored["checksum"] != checksum(stored["text"].encode()):
-                return {}
-            content = json.loads(stored["text"])
+            content = unseal(self._path.read_bytes())
             return dict(content["numbers"]) if content["state"] == self._state else {}
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return {}

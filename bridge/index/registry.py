@@ -25,7 +25,7 @@ BACKENDS: Final[Mapping[str, str]] = {
 }
 """URL scheme -> "module:function"; the function takes (url, catalog, folder, token)."""
 
-_DISCARD: Final[Mapping[str, str]] = {"embedded": "bridge.index.embedded.disk_copy:discard"}
+_DISCARD: Final[Mapping[str, str]] = {"embedded": "bridge.index.embedded.copy_folders:discard"}
 """URL scheme -> "module:function" that removes what a backend stores in an archive's folder; most store nothing."""
 
 ENTRY_POINT_GROUP: Final = "wshard.indexes"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bridge.episodes.open import OpenLocations
-from bridge.episodes.read import Failure, attempt, lost_failure, read_bridged
+from bridge.episodes.read import Failure, attempt, lost_failure
+from bridge.episodes.rows import read_bridged
 from bridge.pictures.features import FeatureFiles
 from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.pictures.features import Features
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
+    from embedders.image.frame_encoder import FramePooler
     from embedders.space import Space
 
     _Ready = tuple[EpisodeRow, NDArray[Any]]
@@ -42,6 +45,16 @@ class Embedding:
     embedder: Embedder
     space: Space
     folder: Path
+
+    @cached_property
+    def pooler(self) -> FramePooler | None:
+        """The embedder, if it pools features of camera frames."""
+        return frame_pooler_of(self.embedder) if len(self.space.window_shape) > 1 else None
+
+    @cached_property
+    def maker(self) -> str:
+        """The same for Spaces that differ only in their windows."""
+        return replace(self.space, windows=WindowPlan()).fingerprint
 
 
 @dataclass(frozen=True)
@@ -104,8 +117,8 @@ def _group_jobs(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) ->
     """Group jobs that can be done together: those of images whose Spaces differ only in their windows."""
     groups: dict[object, list[int]] = {}
     for number, (job, episodes) in enumerate(zip(jobs, ready, strict=True)):
-        maker = replace(job.space, windows=WindowPlan()).fingerprint if len(job.space.window_shape) > 1 else number
-        groups.setdefault((maker, tuple(row.id for row, _ in episodes)), []).append(number)
+        made = job.maker if len(job.space.window_shape) > 1 else number
+        groups.setdefault((made, tuple(row.id for row, _ in episodes)), []).append(number)
     return list(groups.values())
 
 
@@ -130,9 +143,9 @@ def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[Embe
     """Return the ledger rows of each job; windows of all jobs are cut from the same frames."""
     plans = [job.space.windows for job in jobs]
     cuts = Cuts((values, _used_spans(plans, values)) for _, values in ready)
-    embedder, space = jobs[0].embedder, jobs[0].space
-    pooler = frame_pooler_of(embedder) if ready[0][1].shape[1:2] == (1,) else None  # no image is so flat
-    vectors = embed_by(embedder if pooler is None else Pooled(pooler), space, cuts).astype("<f4", copy=False)
+    pooler = jobs[0].pooler if ready[0][1].shape[1:2] == (1,) else None  # no image is so flat
+    embedder = jobs[0].embedder if pooler is None else Pooled(pooler)
+    vectors = embed_by(embedder, jobs[0].space, cuts).astype("<f4", copy=False)
     rows: list[list[EmbeddingRow]] = [[] for _ in jobs]
     stop = 0
     for row, values in ready:
@@ -153,21 +166,37 @@ def _spans(plan: WindowPlan, length: int) -> NDArray[np.int64]:
 
 
 def _read_values(jobs: Sequence[Embedding], row: EpisodeRow, locations: OpenLocations) -> tuple[NDArray[Any], bool]:
-    """Return the values of the lanes, or the features [T, 1, D] of a camera's frames; and whether gaps were bridged."""
-    space, lane = jobs[0].space, jobs[0].space.lanes[0].name
+    """Return the values of the lanes, or the features [T, 1, D] of a camera's frames; and whether gaps were bridged.
+
+    The file is not opened where all features are stored.
+    """
+    poolers = {job.pooler.fingerprint: job.pooler for job in jobs if job.pooler is not None}
+    pooler = next(iter(poolers.values())) if len(poolers) == 1 and all(job.pooler for job in jobs) else None
+    lane = jobs[0].space.lanes[0].name
+    if pooler is not None:
+        files, steps = FeatureFiles(jobs[0].folder, pooler), _used_steps(jobs, row.length, pooler)
+        if (found := files.find(row, lane, steps)) is not None:
+            return _spread(found, row.length), False
     with locations.open(row.address) as file:
         # In a location of several, compare the fingerprint; the digest would read every lane.
         is_unchanged = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
         if not is_unchanged and file.digest() != row.digest:
             raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")
-        poolers = {pooler.fingerprint: pooler for job in jobs if (pooler := frame_pooler_of(job.embedder))}
-        is_camera = len(space.window_shape) > 1 and file.lanes()[lane].dtype is DType.UINT8
-        if not is_camera or len(poolers) != 1 or not all(frame_pooler_of(job.embedder) for job in jobs):
-            return read_bridged(file, space, row.address)
-        (pooler,) = poolers.values()
-        spans = np.concatenate([_spans(job.space.windows, file.length) for job in jobs]).tolist()
-        steps = np.unique(np.concatenate([np.arange(start, stop, pooler.stride) for start, stop in spans]))
-        described = FeatureFiles(jobs[0].folder, pooler).describe(file, row, lane, steps).rows
-        features = np.zeros((file.length, 1, described.shape[1]), described.dtype)
-        features[steps, 0] = described
-        return features, False
+        if pooler is None or file.lanes()[lane].dtype is not DType.UINT8:
+            return read_bridged(file, jobs[0].space, row.address)
+        return _spread(files.describe(file, row, lane, steps), row.length), False
+
+
+def _used_steps(jobs: Sequence[Embedding], length: int, pooler: FramePooler) -> NDArray[np.int64]:
+    """Return the timesteps of an episode that any window of the jobs uses."""
+    is_used = np.zeros(length, np.bool_)
+    spans = np.concatenate([_spans(job.space.windows, length) for job in jobs])
+    sizes = spans[:, 1] - spans[:, 0]
+    for size in np.unique(sizes).tolist():
+        is_used[spans[sizes == size, :1] + pooler.steps(size)] = True
+    return np.flatnonzero(is_used)
+
+
+def _spread(found: Features, length: int) -> NDArray[np.float16]:
+    """Return features as those of all timesteps [length, 1, D]; those that are not used repeat the ones before."""
+    return found.rows[np.searchsorted(found.steps, np.arange(length), side="right") - 1, None]

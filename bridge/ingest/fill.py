@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure
-from bridge.episodes.sample import read_sample
+from bridge.episodes.rows import read_sample
 from bridge.index.base import Point
 from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes, lost_outcomes
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from catalog.vectors.records import EmbeddingRow, SpaceRow
     from embedders.lanes import LaneSpec
+
+_QUERIED: Final = 16_384  # ids in one query
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +65,9 @@ def fill(run: Run, choices: Sequence[Choice], ids: Sequence[int]) -> None:
 
     Choices with the same lanes are embedded together: each episode is opened once for all of them.
     """
-    give_back()
     catalog = run.archive.catalog
+    catalog.close_idle()  # which registering filled
+    give_back()
     plans_by_lanes: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
@@ -75,6 +78,8 @@ def fill(run: Run, choices: Sequence[Choice], ids: Sequence[int]) -> None:
             plans_by_lanes.setdefault(family.lanes, []).append(_Plan(choice, family, requested))
     for plans in plans_by_lanes.values():  # skipped then: lanes without any finite numbers
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
+    catalog.close_idle()
+    give_back()
     if reasons:
         affected = [
             (row.address, *reasons[row.layout_id])
@@ -168,15 +173,14 @@ def _among(run: Run, plan: _Plan, row: SpaceRow) -> Among:
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:
     """Embed every pending episode into the Spaces that it lacks."""
-    catalog, incomplete, waiting, count = run.archive.catalog, list[_Target](), IdSet(), 0
+    catalog, incomplete, waiting = run.archive.catalog, list[_Target](), IdSet()
     for target in targets:
-        if ids := catalog.vectors.pending_ids(target.row.id, target.among):
+        if ids := _pending_ids(catalog, target):
             incomplete.append(target)
             waiting.update(ids)
-            count += len(ids)
     if not incomplete:
         return
-    run.watch.stage("embedding", count)
+    run.watch.stage("embedding", len(waiting))
     spaces = [Space.from_json(target.row.definition) for target in incomplete]
     said = chain.from_iterable([*describe_picks(space), *describe_scales(space)] for space in spaces)
     run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
@@ -202,7 +206,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             with OpenLocations() as locations:
                 failures = [failure for _, failure in result.failed if locations.exists(failure.address)]
             run.report.add_failures(failures)
-            run.watch.advance(len(result.rows) + len(result.failed))
+        seen = {row.episode_id for result in outcome for row in result.rows}
+        run.watch.advance(len(seen | {id_ for result in outcome for id_, _ in result.failed}))
         run.embedded.update(embedded)
         run.report.embedded, run.report.bridged = len(run.embedded), len(run.bridged)
         run.report.spaces = {lanes: len(ids) for lanes, ids in run.by_lanes.items() if ids}
@@ -214,6 +219,15 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             catalog.checks.flag([id_], CheckFinding(INTEGRITY, reason))
         if len(replaced) == len(incomplete):
             break
+
+
+def _pending_ids(catalog: Catalog, target: _Target) -> list[int]:
+    """Return the ids of the target's episodes without vectors; a query for all would hold all ids as text."""
+    ids, pending = target.among.ids, partial(catalog.vectors.pending_ids, target.row.id)
+    if ids is None:
+        return pending(target.among)
+    parts = (ids[start : start + _QUERIED] for start in range(0, len(ids), _QUERIED))
+    return [id_ for part in parts for id_ in pending(replace(target.among, ids=part))]
 
 
 def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:

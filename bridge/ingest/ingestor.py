@@ -18,17 +18,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from bridge.archive import archive_of
-from bridge.episodes.discover import discover, listed_paths
-from bridge.episodes.open import known_episodes
-from bridge.ingest.fill import fill
+from bridge.episodes.discover import discover
+from bridge.episodes.open import find_moved_readings, known_episodes
+from bridge.ingest.frames import check_stride, load_encoder
 from bridge.ingest.index_sync import IndexSync
-from bridge.ingest.inputs import read_inputs
-from bridge.ingest.neighbours import prepare_searches
-from bridge.ingest.register import count_missing, register
+from bridge.ingest.inputs import listed_paths, read_inputs
 from bridge.ingest.report import IngestReport, Run
-from bridge.ingest.text import embed_tasks, load_text_encoder
+from bridge.ingest.stages import IngestSettings, run_stages
+from bridge.ingest.text import load_text_encoder
 from bridge.ingest.watch import watch
-from bridge.spaces.alike_lanes import find_alike_lanes
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice
@@ -43,16 +41,19 @@ from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
-from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
+from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
     from bridge.archive import Archive
+    from bridge.episodes.locations import Discovery
     from bridge.episodes.read import Failure
+    from bridge.ingest.inputs import IngestInputs
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
+    from embedders.encoders.local_encoder import LocalEncoder
     from embedders.text.base import AnyTextEncoder
     from embedders.trajectory.pooled import PooledFunction
     from wshard.core.quality.thresholds import Thresholds
@@ -175,11 +176,14 @@ class TrajectoryIngestor:
         *,
         windows: Windows | None = None,
         text_encoder: AnyTextEncoder | None = None,
+        encoder: PathLike | LocalEncoder | None = None,
+        stride: float | None = None,
         workers_count: int = 1,
         executor: str = PROCESSES,
         prune: bool | Literal["cautiously"] = False,
         progress: Progress | None = None,
         layout: str | os.PathLike[str] | None = None,
+        lane_map: Mapping[str, str] | None = None,
         into: str | os.PathLike[str] | None = None,
         **columns: Any,
     ) -> IngestReport:
@@ -188,20 +192,21 @@ class TrajectoryIngestor:
         paths: one or more paths; or a table of pandas, polars or pyarrow; or a rollout, a mapping of arrays, or an
         iterable of rollouts (docs/layouts.md). What is in memory is recorded in the folder `into`, by default
         "episodes" in that of the archive. layout: how to read the files, a name or the path of a description. columns:
-        those of tables, episode=, time=, rate=, actions=, ..., as in TableOptions.
-
-        Locations of other formats are catalogued in place. An EpisodeAddress names one episode of a location, or how to
-        read it, also later: EpisodeAddress(path, read_as=read_as("robomimic", lane_map)).
+        those of tables, episode=, time=, rate=, actions=, ..., as in TableOptions. lane_map: new names of lanes by old
+        ones, {"observation.state": "state"}; the files stay so until another map is given, {} for none. Locations of
+        other formats are catalogued in place. An EpisodeAddress names one episode of a location, or its format, also
+        later: EpisodeAddress(path, read_as="robomimic").
 
         windows: WindowPlan() for one vector per episode, another plan, or the notation of the command line ("whole",
         "32:16", "multi", "both"); several plans are embedded in one pass. None: "both" (whole episodes and windows of
         several sizes) for a new archive, otherwise what the archive already has for this embedder.
 
-        text_encoder: a text encoder or its folder; task descriptions are embedded too (docs/search.md). workers_count:
-        number of processes for reading and embedding, including this one; or executor="dask://HOST:PORT", a cluster
-        that does so (docs/scale.md). prune: remove catalogued episodes below the given folders (which may be missing)
-        whose files are gone; "cautiously": unless these are more than half, or a folder of theirs is there and empty (a
-        disk that is not mounted), which is reported.
+        text_encoder: a text encoder or its folder; task descriptions are embedded too (docs/search.md). encoder: the
+        folder of an encoder of pictures; camera frames are described by it (docs/cameras.md), one every `stride`
+        seconds, by default 0.5. workers_count: number of processes for reading and embedding, including this one; or
+        executor="dask://HOST:PORT", a cluster that does so (docs/scale.md). prune: remove catalogued episodes below the
+        given folders (which may be missing) whose files are gone; "cautiously": unless these are more than half, or a
+        folder of theirs is there and empty (a disk that is not mounted), which is reported.
 
         Episodes that fail are reported and do not stop the others. Raises SourceNotFoundError, and EmbedderError for an
         invalid window plan, before anything is written; CatalogError, OSError, and EmbedderError if a text encoder
@@ -211,32 +216,32 @@ class TrajectoryIngestor:
         started = time.perf_counter()
         if prune not in (True, False, "cautiously"):
             raise IngestError(f"prune: expected True, False or 'cautiously', found {shown(prune)}")
-        encoder = load_text_encoder(text_encoder)  # errors are raised before anything is written
-        plans = None if windows is None else as_plans(windows)  # likewise
-        known = self._archive.catalog.episodes
-        inputs = read_inputs(self._archive, paths, columns, layout=layout, into=into)
-        discovery = discover(
-            inputs.paths, may_be_gone=bool(prune), remembered=known.read_as, unchanged_since=known.unchanged_since
-        )
-        report = IngestReport()
+        texts = load_text_encoder(text_encoder)  # errors are raised before anything is written
+        plans, frames = None if windows is None else as_plans(windows), load_encoder(encoder)  # likewise
+        seconds = check_stride(stride, frames)
+        inputs = read_inputs(self._archive, paths, columns, layout=layout, into=into, lane_map=lane_map)
+        discovery = self._discover(inputs, may_be_gone=bool(prune), without_maps=lane_map == {})
+        report = IngestReport(skipped=discovery.skipped, unread=discovery.unread)
         report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
-        report.skipped, report.unread = discovery.skipped, discovery.unread
-        places = *discovery.folders, *discovery.locations
-        with workers(workers_count, executor, places) as pool:
+        choices = [self._chosen(plan) for plan in plans or self._default_plans()]
+        settings = IngestSettings(choices, self._lanes, self._limits, prune, texts, frames, seconds)
+        with workers(workers_count, executor, (*discovery.folders, *discovery.locations)) as pool:
             run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
-            self._begin(discovery.folders)
-            register(run, discovery, self._lanes, self._limits)
-            count_missing(run, places, prune=prune)
-            fill(run, [self._chosen(plan) for plan in plans or self._default_plans()], run.present)
-            if encoder is not None:
-                embed_tasks(run, encoder)
-            run.index_sync.finish()
-            prepare_searches(run)
-            report.delayed, report.anomalies = run.index_sync.delayed, run.anomalies.list()
-            report.alike = find_alike_lanes(self._archive.catalog) if report.embedded else []
-        report.formats = discovery.count_formats(failure.path for failure in report.failed)
+            run_stages(run, discovery, settings)
         report.seconds = time.perf_counter() - started
         return report
+
+    def _discover(self, inputs: IngestInputs, *, may_be_gone: bool, without_maps: bool) -> Discovery:
+        """Find the episodes; those of known locations are read as before, but for their maps if without_maps."""
+        known = self._archive.catalog.episodes
+        return discover(
+            inputs.paths,
+            may_be_gone=may_be_gone,
+            remembered=known.read_as,
+            unchanged_since=known.unchanged_since,
+            without_maps=without_maps,
+            moved=partial(find_moved_readings, self._archive.catalog),
+        )
 
     def _unknown(self, incomplete: Sequence[Failure]) -> list[Failure]:
         """Return the failures of episodes that the catalog does not have; others are reported as missing."""
@@ -257,42 +262,33 @@ class TrajectoryIngestor:
 
     def _makes(self, space: Space) -> bool:
         """Return True if the embedder makes this Space, or made it in an older version."""
-        (name, _, parameters), (own_name, _, own_parameters) = (
-            maker_of(space),
-            identity(embedder_for(self._embedder, space.windows)),
-        )
-        return (name, parameters) == (own_name, own_parameters)
+        (name, _, parameters), own = maker_of(space), identity(embedder_for(self._embedder, space.windows))
+        return (name, parameters) == (own[0], own[2])
 
     def _chosen(self, windows: WindowPlan) -> Choice:
         return Choice(embedder_for(self._embedder, windows), self._lanes, windows)
 
-    def _begin(self, folders: Sequence[str]) -> None:
-        """Register the folders as roots; a missing one must have catalogued episodes."""
-        catalog = self._archive.catalog
-        for folder in folders:
-            if place_of(folder).is_dir():
-                catalog.episodes.add_root(folder)
-            elif next(catalog.episodes.places(folder), None) is None:
-                raise SourceNotFoundError(f"no such file or folder, and no catalogued episodes below it: {folder}")
-
-    def watch(
+    def watch(  # noqa: PLR0913  (options as of ingest)
         self,
         folders: PathLike | Sequence[PathLike],
         *,
         windows: Windows | None = None,
         text_encoder: AnyTextEncoder | None = None,
+        encoder: PathLike | LocalEncoder | None = None,
+        stride: float | None = None,
         workers_count: int = 1,
         stop: Event | None = None,
     ) -> Iterator[IngestReport]:
         """Ingest existing files of the folders, then new ones as they are completed; yield a report per batch.
 
         Runs until `stop` is set. A failed file is reported once and retried when it changes; while catalog or disk are
-        not available, files wait. windows, text_encoder, workers_count: as in ingest. Raises SourceNotFoundError for a
-        path that is not a folder, EmbedderError for an invalid window plan or a text encoder that cannot be loaded,
-        MissingExtraError without the package watchfiles.
+        not available, files wait. windows, text_encoder, encoder, stride, workers_count: as in ingest. Raises
+        SourceNotFoundError for a path that is not a folder, EmbedderError for an invalid window plan or an encoder that
+        cannot be loaded, MissingExtraError without the package watchfiles.
         """
         listed = [one.uri if isinstance(one, EpisodeAddress) else one for one in listed_paths(folders)]
-        encoder = load_text_encoder(text_encoder)  # opened once, so that errors are raised immediately
-        plans = None if windows is None else as_plans(windows)
-        ingest = partial(self.ingest, windows=plans, text_encoder=encoder, workers_count=workers_count)
-        return watch(self._archive, ingest, listed, stop)
+        texts = load_text_encoder(text_encoder)  # opened once, so that errors are raised immediately
+        plans, frames = None if windows is None else as_plans(windows), load_encoder(encoder)
+        check_stride(stride, frames)
+        ingest = partial(self.ingest, windows=plans, text_encoder=texts, encoder=frames, stride=stride)
+        return watch(self._archive, partial(ingest, workers_count=workers_count), listed, stop)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from bridge.episodes.discover import listed_paths
 from bridge.episodes.read import Failure
 from catalog.database.postgresql import is_server
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.episode.protocol import EpisodeAddress, parse_read_as, read_as
+from wshard.core.messages import shown
 from wshard.errors import IngestError, LayoutError
+from wshard.formats.lane_map import encode_lane_map
 from wshard.formats.layouts.named import layout_reference, table_reference
 from wshard.formats.layouts.options import TableOptions
 from wshard.training.conversion.record import is_table, record
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bridge.archive import Archive
+    from bridge.episodes.discover import Place
 
 _RECORDED = "episodes"  # the folder in that of an archive
 
@@ -40,6 +42,7 @@ def read_inputs(
     *,
     layout: str | os.PathLike[str] | None = None,
     into: str | os.PathLike[str] | None = None,
+    lane_map: Mapping[str, str] | None = None,
 ) -> IngestInputs:
     """Return the paths to ingest; columns: TableOptions by name.
 
@@ -57,14 +60,25 @@ def read_inputs(
         in_memory = isinstance(first, Mapping)
         data = data if in_memory else [*data]
     if in_memory:
-        if layout is not None:
-            raise LayoutError("expected the paths of files with a layout, found data in memory")
+        if layout is not None or lane_map:
+            raise LayoutError("expected the paths of files with a layout or a lane_map, found data in memory")
         return _recorded(archive, data, table, into)
     if into is not None:
         raise IngestError("into: expected data in memory to record there, found paths, which are read in place")
     how = layout_reference(layout) if layout is not None else table_reference(table) if table else ""
-    paths = listed_paths(data)
-    return IngestInputs([_read_as(path, how) for path in paths] if how else paths)
+    paths, renamed = listed_paths(data), encode_lane_map(lane_map or {})
+    return IngestInputs([_read_as(path, how, renamed) for path in paths] if how or renamed else paths)
+
+
+def listed_paths(paths: Place | Iterable[Place]) -> list[Place]:
+    """Return the paths in one path or several. Raises IngestError for anything else."""
+    given: Any = paths
+    is_single = isinstance(given, str | bytes | os.PathLike | EpisodeAddress) or not isinstance(given, Iterable)
+    listed = [given] if is_single else list(given)
+    for path in listed:
+        if not isinstance(path, str | os.PathLike | EpisodeAddress):
+            raise IngestError(f"expected files and folders by their paths, found {shown(path)}")
+    return listed
 
 
 def _recorded(
@@ -80,9 +94,11 @@ def _recorded(
     )
 
 
-def _read_as(path: Any, how: str) -> EpisodeAddress:
+def _read_as(path: Any, how: str, renamed: str) -> EpisodeAddress:
+    """Return an address that is read by a layout, or else as it says itself, with these names of lanes."""
     address = path if isinstance(path, EpisodeAddress) else EpisodeAddress.parse(os.fspath(path))
-    return replace(address, read_as=how)
+    stated, stated_map = parse_read_as(address.read_as)
+    return replace(address, read_as=read_as(how or stated, renamed or ("" if how else stated_map)))
 
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:

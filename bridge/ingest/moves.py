@@ -29,7 +29,7 @@ def match_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[Epis
     moved_ids = _find_moved(
         catalog, [one for one in records if one.address not in catalogued or one.address in replaced]
     )
-    protected = {*moved_ids.values(), *_find_annotated(catalog, replaced.values())}
+    protected = {*moved_ids.values(), *find_annotated(catalog, replaced.values())}
     if not moved_ids and not replaced:
         return [*records]
     matched: list[EpisodeRecord] = []
@@ -74,11 +74,13 @@ def has_left(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) 
 def _find_replaced(
     catalog: Catalog, records: Sequence[EpisodeRecord], catalogued: Mapping[EpisodeAddress, Known]
 ) -> dict[EpisodeAddress, EpisodeRow]:
-    """Return the catalogued episodes at the addresses of records with another episode id."""
+    """Return the catalogued episodes at the addresses of records with another id, where these are read as before."""
     changed = {
         record.address: record
         for record in records
-        if record.address in catalogued and catalogued[record.address].digest != record.digest
+        if (one := catalogued.get(record.address)) is not None
+        and one.digest != record.digest
+        and one.read_as == record.address.read_as
     }
     rows = catalog.episodes.rows(catalogued[place].id for place in changed) if changed else {}
     rows_by_address = {place: rows[catalogued[place].id] for place in changed if catalogued[place].id in rows}
@@ -97,7 +99,7 @@ def _find_moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> dict[Epis
     return {record.address: departed[record.digest].pop(0) for record in records if departed.get(record.digest)}
 
 
-def _find_annotated(catalog: Catalog, rows: Iterable[EpisodeRow]) -> set[int]:
+def find_annotated(catalog: Catalog, rows: Iterable[EpisodeRow]) -> set[int]:
     """Return the ids of episodes with tags, notes or reviews, or in collections."""
     tagged = {row.id: bool(row.tags) for row in rows}
     facts = catalog.query.facts(tagged, parts={"notes", "review", "collections"}) if tagged else {}

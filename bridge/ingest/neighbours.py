@@ -20,7 +20,10 @@ from wshard.core.episode.protocol import EpisodeAddress
 from wshard.errors import EmbedderError, MissingExtraError, WShardError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bridge.ingest.report import Run
+    from embedders.space import Space
 
 _MANY: Final = 0.1  # share of new episodes; fewer join the graph of before, at the next search
 
@@ -35,9 +38,13 @@ def prepare_searches(run: Run) -> None:
     if len(run.embedded) < LEAST_EPISODES:
         return
     try:
+        _free_memory(run)
+        many = _find_grown(run)
         run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
-        give_back()
-        _make(run)
+        _free_memory(run)
+        _store_timesteps(run, many)
+        _free_memory(run)
+        _make_graphs(run, many)
     except (WShardError, OSError, MemoryError) as error:
         run.report.unprepared = str(error) or "not enough memory"
     except Exception as error:  # noqa: BLE001  (all else is stored by now)
@@ -45,25 +52,38 @@ def prepare_searches(run: Run) -> None:
         run.report.add_failures([Failure.of(error, EpisodeAddress("neighbours"))])
 
 
-def _make(run: Run) -> None:
-    catalog, stored = run.archive.catalog, StoredVectors(run.archive)
-    moments = MomentSearch(run.archive, EpisodeRows(catalog))
-    spaces = SpaceChoice(catalog, None, None).active()
+def _free_memory(run: Run) -> None:
+    run.archive.catalog.close_idle()
+    give_back()
+
+
+def _find_grown(run: Run) -> list[tuple[Space, int]]:
+    """Return the Spaces in which many episodes are new and that can store something, and their numbers of episodes."""
+    catalog, grown = run.archive.catalog, []
     ids = {row.fingerprint: row.id for row in catalog.vectors.spaces("active")}
-    for space in spaces:
-        is_ranked = space.windows.whole and space.metric == COSINE
+    for space in SpaceChoice(catalog, None, None).active():
         embedded = catalog.vectors.embedded(ids[space.fingerprint])
         new = sum(id_ in run.embedded for id_ in embedded)
-        if new < max(LEAST_EPISODES, _MANY * len(embedded)) or run.archive.index.open_derived(space) is None:
-            continue
-        if is_ranked:
-            run.watch.stage("neighbours", len(embedded))
+        if new >= max(LEAST_EPISODES, _MANY * len(embedded)) and run.archive.index.open_derived(space) is not None:
+            grown.append((space, len(embedded)))
+    return grown
+
+
+def _store_timesteps(run: Run, spaces: Sequence[tuple[Space, int]]) -> None:
+    moments = MomentSearch(run.archive, EpisodeRows(run.archive.catalog))
+    for space, count in spaces:
+        if space.windows.scales:
+            run.watch.stage("timesteps", count)
+            moments.store(space, run.pool)
+            run.watch.advance(count)
+
+
+def _make_graphs(run: Run, spaces: Sequence[tuple[Space, int]]) -> None:
+    stored = StoredVectors(run.archive)
+    for space, count in spaces:
+        if space.windows.whole and space.metric == COSINE:
+            run.watch.stage("neighbours", count)
             with suppress(EmbedderError, MissingExtraError):  # of an embedder that only its owner can load
                 weights = stored.weights(space, blocks_of(embedder_of(space), space), anew=True)
                 stored.graph(space, weights, wait=True)
-        elif space.windows.scales:
-            run.watch.stage("timesteps", len(embedded))
-            moments.store(space)
-        else:
-            continue
-        run.watch.advance(len(embedded))
+            run.watch.advance(count)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from array import array
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
-
-import numpy as np
 
 from bridge.episodes.files import find_empty_folder, find_whole_files, lists_nothing
 from bridge.episodes.found import ChosenEpisodes, FoundEpisode
@@ -17,19 +15,23 @@ from bridge.episodes.locations import list_location
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, lost_failure, read_episodes
 from bridge.ingest.moves import find_displaced, match_moved
+from bridge.ingest.readings import supersede_readings
+from bridge.pictures.unused_files import find_unowned
 from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
 from bridge.support.batches import batches
+from bridge.support.garbage import give_back
 from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
-from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, Fingerprint, parse_read_as
+from wshard.core.files.schemes import place_of
 from wshard.core.quality.measure_vector import VERSION
-from wshard.errors import WShardError
+from wshard.errors import SourceNotFoundError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from bridge.episodes.discover import Discovery
+    from bridge.episodes.locations import Discovery
     from bridge.episodes.read import Reading
     from bridge.ingest.report import Run
     from bridge.spaces.lanes import LaneChoice
@@ -42,12 +44,29 @@ if TYPE_CHECKING:
 _MAX_LISTED: Final = 3  # files in one message
 
 
+def add_folders(run: Run, discovery: Discovery) -> None:
+    """Register the folders as roots; reports missing ones without catalogued episodes, raises if there is nothing else.
+
+    Raises SourceNotFoundError.
+    """
+    episodes, gone = run.archive.catalog.episodes, list[Failure]()
+    for folder in discovery.folders:
+        if place_of(folder).is_dir():
+            episodes.add_root(folder)
+        elif next(episodes.places(folder), None) is None:
+            gone.append(Failure(folder, "no such file or folder, and no catalogued episodes below it"))
+    if gone and len(gone) == len(discovery.folders) and not discovery.episodes:
+        raise SourceNotFoundError(f"{gone[0].error}: {gone[0].path}")
+    run.report.add_failures(gone)
+
+
 def register(run: Run, discovery: Discovery, lanes: LaneChoice, limits: Thresholds | None) -> None:
     """Update the catalog with what was found; limits: those of the quality checks, None to skip them.
 
     lanes: those that must exist, if they are named. Also reads files that were first taken for chunks of a manifest
     that turned out to be invalid.
     """
+    give_back()  # what listing took
     checker = None if limits is None else Checker(run.archive.catalog, limits)
     unchanged = array("q", chain(*(ids for _, ids in discovery.unchanged.values())))
     remaining: Sequence[FoundEpisode] = discovery.episodes
@@ -88,6 +107,7 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
         for found in readings:
             path = found.record.path
             run.anomalies.add(path if found.record.key else posixpath.dirname(path), found.anomalies)
+            run.left_out.add(found.record)
         for registered in registrations:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
@@ -121,17 +141,18 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     checker.take(subjects)
 
 
-def count_missing(run: Run, places: Sequence[str], *, prune: bool | Literal["cautiously"]) -> None:
-    """Count the missing episodes in these folders and locations, or remove them; those of the run are present.
+def count_missing(run: Run, discovery: Discovery, *, prune: bool | Literal["cautiously"]) -> None:
+    """Count the missing episodes in what was searched, or remove them; those of the run are present.
 
     cautiously: do not remove any if most are missing, or if one of their folders is empty (an unmounted disk). Episodes
-    displaced in this run are kept, since a later run may find their data. Reports locations that were not found as such
-    any more because they are damaged.
+    displaced in this run are kept, since a later run may find their data. Those of locations that the run read
+    otherwise are replaced. Reports locations that were not found as such any more because they are damaged.
     """
-    unlisted: dict[str, str] = {}
+    reported = {failure.path for failure in run.report.failed}
+    others = _Unfound({path: how for path, how in discovery.episodes.read_whole().items() if path not in reported})
     missing = {one.id for one in run.report.replaced if prune}
     catalog, ignored = run.archive.catalog, IdSet(chain(run.present, missing))
-    for folder in places:
+    for folder in (*discovery.folders, *discovery.locations):
         if lists_nothing(folder):
             text = "the store lists no object here: nothing counts as deleted; check its name and your rights"
             run.report.add_failures([Failure(folder, text)])
@@ -139,10 +160,8 @@ def count_missing(run: Run, places: Sequence[str], *, prune: bool | Literal["cau
         absent: dict[int, str] = {}
         with OpenLocations() as locations:
             for id_, address in catalog.episodes.places(folder, ignoring=ignored):
-                if not locations.exists(address):
+                if others.is_absent(id_, address, locations):
                     absent[id_] = address.uri
-                elif address.read_as:
-                    unlisted[address.uri] = address.read_as
         empty = find_empty_folder(absent.values()) if prune == "cautiously" else ""
         count = sum(1 for _ in catalog.episodes.places(folder)) if prune == "cautiously" and absent else 0
         if prune == "cautiously" and (empty or 2 * len(absent) > count):
@@ -156,10 +175,38 @@ def count_missing(run: Run, places: Sequence[str], *, prune: bool | Literal["cau
             continue
         missing.update(absent)
         ignored.update(absent)
+    missing.update(supersede_readings(run, others.earlier))
+    if run.report.removed or others.earlier:
+        for file in find_unowned(run.archive.folder, catalog):
+            file.unlink(missing_ok=True)
     run.report.missing = len(missing)
     reported = {failure.path for failure in run.report.failed}
-    listed = [list_location(path, how) for path, how in unlisted.items() if path not in reported]
+    listed = [list_location(path, how) for path, how in others.unlisted.items() if path not in reported]
     run.report.add_failures([one for one in listed if isinstance(one, Failure)])
+
+
+@dataclass
+class _Unfound:
+    """Catalogued episodes that a run did not find, though their locations are there.
+
+    read: how the run read the locations. earlier: ids of episodes that were read otherwise, by location; unlisted: how
+    other locations were read.
+    """
+
+    read: Mapping[str, str]
+    earlier: dict[str, set[int]] = field(default_factory=dict)
+    unlisted: dict[str, str] = field(default_factory=dict)
+
+    def is_absent(self, id_: int, address: EpisodeAddress, locations: OpenLocations) -> bool:
+        """Return True if the episode is not there; takes it otherwise."""
+        if self.read.get(address.uri, address.read_as) != address.read_as:
+            self.earlier.setdefault(address.uri, set()).add(id_)
+            return False
+        if not locations.exists(address):
+            return True
+        if address.read_as:
+            self.unlisted[address.uri] = address.read_as
+        return False
 
 
 def find_new_or_changed(
@@ -171,25 +218,31 @@ def find_new_or_changed(
     before their old paths are reused.
     """
     new, changed, others = array("q"), array("q"), array("q") if unchanged is None else unchanged
+    mapped: dict[int, str] = {}  # how files are read for which a map was given before, or is no longer
     with OpenLocations() as locations:
         entries = known_episodes(catalog, (episode.address for episode in episodes))
         for position, (found, (_, known)) in enumerate(zip(episodes, entries, strict=True)):
-            if known is None:
-                new.append(position)
-            elif _is_unchanged(found, known, locations):
+            if known is not None and _is_unchanged(found, known, locations):
                 others.append(known.id)
-            else:
-                changed.append(position)
-    return ChosenEpisodes(episodes, new + changed)
+                continue
+            (new if known is None else changed).append(position)
+            stated, before = found.address.read_as, "" if known is None else known.read_as
+            if stated == OWN_FORMAT:
+                mapped[position] = ""
+            elif not stated and parse_read_as(before)[0] == OWN_FORMAT:
+                mapped[position] = before
+    return ChosenEpisodes(episodes, new + changed, mapped)
 
 
 def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -> bool:
-    if found.address.read_as not in ("", known.read_as):
+    address = found.address
+    if address.read_as not in ("", known.read_as or OWN_FORMAT):
         return False
     if known.assets:
         return locations.are_unchanged(known.assets)
     try:
-        fingerprint = found.fingerprint or locations.fingerprint(found.address)
+        plain = replace(address, read_as="") if address.read_as == OWN_FORMAT else address
+        fingerprint = found.fingerprint or locations.fingerprint(plain)
     except (OSError, WShardError):
         return False  # reading it reports the error
     return fingerprint == Fingerprint(known.size, known.mtime_ns)
@@ -221,11 +274,8 @@ def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
 
 def _check_unchecked(run: Run, ids: Sequence[int], checker: Checker) -> None:
     """Check catalogued episodes that were never checked, as an earlier ingest was killed or of an older version."""
-    catalog = run.archive.catalog
-    unchecked = [
-        row.address
-        for batch in batches(np.intersect1d(catalog.checks.all_unchecked(VERSION), ids).tolist() if ids else ())
-        for row in catalog.episodes.rows(batch).values()
-    ]
+    catalog, present = run.archive.catalog, IdSet(ids)
+    pending = [id_ for id_ in catalog.checks.all_unchecked(VERSION) if id_ in present]
+    unchecked = [row.address for batch in batches(pending) for row in catalog.episodes.rows(batch).values()]
     if unchecked:
         check_all(Work(catalog, checker, run.pool, run.watch), unchecked, every_byte=False)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bridge.episodes.anomalies import AnomalyTally
+from bridge.ingest.left_out import LeftOutTally
 from bridge.support.id_set import IdSet
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from bridge.episodes.anomalies import Anomaly
     from bridge.episodes.read import Failure
     from bridge.ingest.index_sync import IndexSync
-    from bridge.spaces.alike_lanes import AlikeLanes
+    from bridge.ingest.left_out import UnreadArrays
     from bridge.support.progress import Progress
     from bridge.support.workers import Workers
 
@@ -38,6 +40,29 @@ class Replaced:
         )
 
 
+@dataclass(frozen=True)
+class EarlierReading:
+    """Episodes of an earlier reading that are gone.
+
+    episodes, locations: how many, of how many. transferred: of them, those whose annotations another has now; apart:
+    those with annotations that none of the new episodes equals, which are missing now.
+    """
+
+    episodes: int
+    locations: int
+    transferred: int = 0
+    apart: int = 0
+
+    def __str__(self) -> str:
+        """Say so in one line."""
+        text = f"{plural(self.episodes, 'episode')} of {plural(self.locations, 'location')} replaced"
+        if self.transferred:
+            text += f"; {self.transferred} passed tags, notes and reviews on"
+        if self.apart:
+            text += f"; {self.apart} with tags, notes or reviews kept as missing, until --prune removes them"
+        return text
+
+
 @dataclass
 class IngestReport:
     """Summary of an ingest run; numbers count episodes.
@@ -46,14 +71,17 @@ class IngestReport:
     new ones because the statistics changed. bridged: those of them with gaps (NaN) that were
     interpolated. tasks: episodes whose task description was embedded. flagged: episodes with findings of quality
     checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
-    vector, with the reason. replaced: missing episodes whose files were overwritten by others. delayed: why the index
-    is behind the ledger (the next run catches up). unprepared: why neighbour graphs or stored timesteps were not made
-    (searches make them). skipped: number of other files in the folders, by suffix;
+    vector, with the reason. replaced: missing episodes whose files were overwritten by others. earlier: what became of
+    episodes whose locations were read otherwise before. stale: snapshots without all of their episodes, where some
+    changed or were removed. delayed: why the index is behind the ledger (the next run catches up). unprepared: why
+    neighbour graphs or stored timesteps were not made (searches make them). skipped: number of other files in the
+    folders, by suffix;
     unread: of them, those of arrays and tables that are not read, with the reason, by their paths.
     spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the
-    same under different names. picked: which channels of wider lanes are compared, and why, and in which scale.
-    formats: the numbers of locations and of episodes that were read in each format, or by each layout. anomalies: odd
-    numbers in the episodes that were read, by location and kind.
+    same under different names, or not under one, and the command that maps them. picked: which channels of wider lanes
+    are compared, and why, and in which scale. formats: the numbers of locations and of episodes that were read in each
+    format, or by each layout. anomalies: odd numbers in the episodes that were read, by location and kind. left_out:
+    arrays of their files that they lack.
     """
 
     new: int = 0
@@ -69,15 +97,18 @@ class IngestReport:
     failed: list[Failure] = field(default_factory=list)
     unembedded: list[Failure] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
+    earlier: EarlierReading | None = None
+    stale: list[str] = field(default_factory=list)
     delayed: str | None = None
     unprepared: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     spaces: dict[str, int] = field(default_factory=dict)
-    alike: list[AlikeLanes] = field(default_factory=list)
+    alike: list[str] = field(default_factory=list)
     picked: list[str] = field(default_factory=list)
     formats: dict[str, tuple[int, int]] = field(default_factory=dict)
     anomalies: list[Anomaly] = field(default_factory=list)
+    left_out: list[UnreadArrays] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -99,7 +130,7 @@ class Run:
 
     present: ids of the episodes that were found and are in the catalog; newly_cataloged: of the new and changed ones;
     embedded, of those that got vectors; bridged, of those of them with gaps. by_lanes: ids of those that got vectors,
-    by the lanes in words. anomalies: what is odd in those that were read.
+    by the lanes in words. anomalies, left_out: what is odd in those that were read, and what they lack.
     """
 
     archive: Archive
@@ -113,3 +144,4 @@ class Run:
     bridged: IdSet = field(default_factory=IdSet)
     by_lanes: dict[str, IdSet] = field(default_factory=dict)
     anomalies: AnomalyTally = field(default_factory=AnomalyTally)
+    left_out: LeftOutTally = field(default_factory=LeftOutTally)

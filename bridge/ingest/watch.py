@@ -11,12 +11,14 @@ import math
 import os
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.discover import discover
 from bridge.episodes.files import is_complete, is_unfinished, state_of, whole_of
+from bridge.episodes.open import find_moved_readings
 from bridge.episodes.read import Failure
 from bridge.ingest.register import find_new_or_changed
 from bridge.ingest.report import IngestReport
@@ -103,6 +105,11 @@ def _stillness_of(path: str) -> float:
     return _STILL_S if all(map(is_complete, files_of(path))) else _SETTLED_S
 
 
+def _was_removed(failure: Failure) -> bool:
+    """Return whether a file failed since it has just been removed."""
+    return isinstance(failure.cause, SourceNotFoundError) and not os.path.lexists(failure.path)
+
+
 def watch(
     archive: Archive, ingest: Ingest, folders: Sequence[str | os.PathLike[str]], stop: Event | None
 ) -> Iterator[IngestReport]:
@@ -128,6 +135,7 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
             continue
         try:
             report = ingest(files)
+            report.failed = [one for one in report.failed if not _was_removed(one)]
             arrivals.finish(files, report)
             succeeded = report.delayed is None
         except SourceNotFoundError:  # a file has just been removed: retry without it
@@ -194,7 +202,8 @@ def _below(folder: str, matchers: Matchers) -> Iterator[str]:
 
 def _unknown(catalog: Catalog, places: Sequence[str]) -> list[str]:
     """Return the files and locations in these folders that are new or changed."""
-    discovery = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as)
+    again = partial(find_moved_readings, catalog)
+    discovery = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as, moved=again)
     try:
         unseen = find_new_or_changed(catalog, discovery.episodes)
     except CatalogError:  # ingest reports it

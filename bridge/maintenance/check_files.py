@@ -17,6 +17,7 @@ from bridge.episodes.locations import list_location
 from bridge.episodes.open import OpenLocations, exists
 from bridge.episodes.read import Failure, describe_error
 from bridge.maintenance.findings import Finding
+from bridge.pictures.unused_files import find_unowned, find_unused
 from bridge.support.interrupts import raise_interrupt
 from catalog.location import DATABASE
 from wshard.core.chunks.files import is_episode, walk
@@ -183,7 +184,9 @@ def leftovers(archive: Archive, living: Iterable[str]) -> list[Finding]:
     """Return what interrupted processes left in the archive's own folder; living: fingerprints of Spaces in use."""
     paths = [path for path in _children(archive.folder) if _DRAFT.fullmatch(path.name)]
     paths += archive.index.leftovers(living)
-    message = "leftover of an interrupted process or a removed Space"
+    paths += find_unowned(archive.folder, archive.catalog)
+    paths += find_unused(archive.folder, archive.catalog)
+    message = "leftover of an interrupted process, or of a removed Space or episode"
     return [Finding("leftover", path.as_posix(), message) for path in paths if is_abandoned(path)]
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from bridge.episodes.pictures import as_rgb
-from bridge.index.derived_numbers import DerivedNumbers
+from bridge.pictures.camera_files import CameraFiles
+from bridge.pictures.measured_frames import FrameObserver, MeasureFiles
 from embedders.image.frame_encoder import encode_checked
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ STRIDE: Final = 0.5
 
 _LEAST_FRAMES: Final = 16  # of an episode that has as many: short ones are told by few
 _BATCH: Final = 64  # frames decoded at a time
-_FOLDER: Final = "features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,30 +52,30 @@ def spaced_steps(length: int, rate: float, stride: float) -> NDArray[np.int64]:
 
 
 class FeatureFiles:
-    """The features of one encoder in a folder of the archive: a file per episode and camera, with a checksum.
-
-    Files that are missing, cut, or of another encoder or other data of the episode read as none; nothing depends on
-    them, and what cannot be written is computed again.
-    """
+    """The features of one encoder, in a folder of the archive, and beside them what camera checks measure."""
 
     def __init__(self, archive_folder: Path, encoder: FrameEncoder) -> None:
-        self._encoder = encoder
-        self._folder = archive_folder / _FOLDER / f"{zlib.crc32(encoder.fingerprint.encode()):08x}"
+        self._encoder, self._folder = encoder, archive_folder
+        self._files = CameraFiles(archive_folder, encoder.fingerprint)
 
     def read(self, row: EpisodeRow, camera: str) -> Features | None:
         """Return what is stored of a camera of an episode as it was ingested."""
-        stored = self._numbers(row).read_arrays(camera, self._name(row, camera))
+        stored = self._files.read(row.uid, row.digest, camera)
         if stored is None:
             return None
         steps, rows, (rate, timed) = stored
         return Features(steps, rows, float(rate), bool(timed))
 
+    def find(self, row: EpisodeRow, camera: str, wanted: NDArray[np.int64] | float) -> Features | None:
+        """Return what is stored of these frames, or of one every so many seconds; None if one of them is missing."""
+        if (stored := self.read(row, camera)) is None:
+            return None
+        return stored.at(wanted if isinstance(wanted, np.ndarray) else spaced_steps(row.length, stored.rate, wanted))
+
     def write(self, row: EpisodeRow, camera: str, features: Features) -> None:
-        """Replace what is stored; nothing where the archive's folder is not, as on another machine."""
-        if not self._folder.parents[1].is_dir():
-            return
+        """Replace what is stored."""
         arrays: list[NDArray[Any]] = [features.steps, features.rows, np.array([features.rate, features.timed])]
-        self._numbers(row).write_arrays(camera, arrays, self._name(row, camera))
+        self._files.write(row.uid, row.digest, camera, arrays)
 
     def describe(
         self, file: EpisodeReader, row: EpisodeRow, camera: str, wanted: NDArray[np.int64] | float = STRIDE
@@ -92,7 +91,10 @@ class FeatureFiles:
         if known is not None:
             return known
         lacking = steps if stored is None else np.setdiff1d(steps, stored.steps)
-        made = encode_steps(file, camera, lacking.tolist(), self._encoder)
+        width = stored.rows.shape[1] if stored is not None and len(stored.rows) else None
+        measured = MeasureFiles(self._folder, row.uid, row.digest)
+        observer = FrameObserver.of(measured, camera, file.lane_view(camera), lacking)
+        made = encode_steps(file, camera, lacking.tolist(), self._encoder, width=width, observer=observer)
         order, rows = lacking, made
         if stored is not None and len(stored.steps):
             joined = np.concatenate([stored.steps, lacking])
@@ -102,18 +104,30 @@ class FeatureFiles:
         self.write(row, camera, merged)
         return merged.at(steps) or merged
 
-    def _numbers(self, row: EpisodeRow) -> DerivedNumbers:
-        return DerivedNumbers(self._folder, [self._encoder.fingerprint, row.digest])
 
-    @staticmethod
-    def _name(row: EpisodeRow, camera: str) -> str:
-        return f"{row.uid}-{zlib.crc32(camera.encode()):08x}.bin"
+def encode_steps(
+    file: EpisodeReader,
+    camera: str,
+    steps: Sequence[int],
+    encoder: FrameEncoder,
+    *,
+    width: int | None = None,
+    observer: FrameObserver | None = None,
+) -> NDArray[np.float16]:
+    """Return the features [len(steps), D] of some frames of a camera, which are decoded some at a time.
 
-
-def encode_steps(file: EpisodeReader, camera: str, steps: Sequence[int], encoder: FrameEncoder) -> NDArray[np.float16]:
-    """Return the features [len(steps), D] of some frames of a camera, which are decoded some at a time."""
-    view, parts = file.lane_view(camera), []
+    width: D, if other frames are described already; observer: measures the frames, too. Raises EmbedderError for
+    another D.
+    """
+    view = file.lane_view(camera)
+    shape = view.shape[1:]
+    parts: list[NDArray[np.float16]] = []
     for start in range(0, len(steps), _BATCH):
-        frames = np.stack([as_rgb(view[step], view.shape[1:]) for step in steps[start : start + _BATCH]])
-        parts.append(encode_checked(encoder, frames))
-    return np.concatenate(parts) if parts else np.empty((0, 0), np.float16)
+        frames = []
+        for step in steps[start : start + _BATCH]:
+            frame = view[step]
+            frames.append(as_rgb(frame, shape))
+            if observer is not None:
+                observer.see(step, frame, shape)
+        parts.append(encode_checked(encoder, np.stack(frames), width=parts[0].shape[1] if parts else width))
+    return np.concatenate(parts) if parts else np.empty((0, width or 0), np.float16)

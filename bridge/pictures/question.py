@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.episodes.pictures import as_rgb, picture_axes
+from bridge.episodes.pictures import as_rgb, is_camera
 from bridge.names import EpisodeNames
-from bridge.results import EpisodeRef, resolve_span
+from bridge.results import EpisodeRef, SeenFrame, resolve_span
 from bridge.spaces.lanes import block_name
 from wshard.core.media.read_picture import read_picture
 from wshard.errors import EntryNotFoundError, QueryError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catalog.catalog import Catalog
-    from catalog.records import LaneDefinition
 
 _FRAME: Final = re.compile(r"(.+)#([^#@]+)@(\d{1,15})(?::(\d{1,15}))?", re.DOTALL)
 _MOST_FRAMES: Final = 64  # of a span: more are thinned evenly
@@ -29,16 +28,15 @@ _MOST_FRAMES: Final = 64  # of a span: more are thinned evenly
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Pictures uint8 [H, W, 3] that hits should show, and that they should not; uids: the episodes that they are of."""
+    """Pictures uint8 [H, W, 3] that hits should show, and that they should not; uids: the episodes that they are of.
+
+    words: what hits should show, in place of pictures.
+    """
 
     like: Sequence[NDArray[np.uint8]]
     unlike: Sequence[NDArray[np.uint8]]
     uids: frozenset[str]
-
-
-def is_camera(lane: LaneDefinition) -> bool:
-    """Return whether a lane holds camera frames: images of bytes, not of depths."""
-    return lane.name.startswith("signal/") and lane.dtype == "u8" and picture_axes(lane.shape) != ""
+    words: str | None = None
 
 
 class QuestionReader:
@@ -67,34 +65,50 @@ class QuestionReader:
         if isinstance(source, EpisodeRef):
             if source.seen is None:
                 raise QueryError(f"image: expected a hit of a search by picture, which has a frame, found {source!r}")
-            return self._load(source, source.seen.camera, [source.seen.step])
+            return self._load([source])
         frames = self.read_frames(source) if isinstance(source, str) else None
         return [read_picture(source)] if frames is None else frames
 
     def read_frames(self, text: str) -> list[NDArray[np.uint8]] | None:
-        """Return the frames that EPISODE#CAMERA@FRAME or EPISODE#CAMERA@START:STOP names; None for any other text.
+        """Return the frames that a text names, None for any other text. Raises as find_frames."""
+        refs = find_frames(self._catalog, text)
+        return None if refs is None else self._load(refs)
 
-        Raises QueryError for an episode without this camera or without these frames.
-        """
-        if (match := _FRAME.fullmatch(text)) is None:
-            return None
-        episode, name, first, last = match.groups()
-        try:
-            ref = EpisodeNames(self._catalog).find(episode)
-        except (EntryNotFoundError, QueryError):
-            return None  # another form of a query
-        row = self._catalog.episodes.get(ref.uid)
-        (lanes,) = (one.lanes for one in self._catalog.query.layouts() if one.id == row.layout_id)
-        cameras = [lane.name for lane in lanes if is_camera(lane)]
-        camera = block_name(name, {*cameras})
-        if camera not in cameras:
-            listed = ", ".join(one.partition("/")[2] for one in cameras) or "none"
-            raise QueryError(f"{text}: expected a camera of {episode!r} ({listed}), found {name!r}")
-        start, stop = resolve_span(int(first), int(last or int(first) + 1), row.episode_id, row.length)
-        return self._load(ref, camera, np.unique(np.linspace(start, stop - 1, _MOST_FRAMES).round().astype(int)))
+    def _load(self, refs: Sequence[EpisodeRef]) -> list[NDArray[np.uint8]]:
+        """Return the frames of one episode."""
+        self._uids.add(refs[0].uid)
+        with refs[0].open() as file:
+            views = {ref.seen: file.lane_view(ref.seen.camera) for ref in refs if ref.seen}
+            return [as_rgb(view[seen.step], view.shape[1:]) for seen, view in views.items()]
 
-    def _load(self, ref: EpisodeRef, camera: str, steps: Any) -> list[NDArray[np.uint8]]:
-        self._uids.add(ref.uid)
-        with ref.open() as file:
-            view = file.lane_view(camera)
-            return [as_rgb(view[int(step)], view.shape[1:]) for step in steps]
+
+def find_frames(catalog: Catalog, text: str) -> list[EpisodeRef] | None:
+    """Return the frames that EPISODE#CAMERA@FRAME or EPISODE#CAMERA@START:STOP names, None for any other text.
+
+    Of long spans, frames at even distances. Raises QueryError for an episode without this camera or without these
+    frames.
+    """
+    if (match := _FRAME.fullmatch(text)) is None:
+        return None
+    episode, name, first, last = match.groups()
+    try:
+        ref = EpisodeNames(catalog).find(episode)
+    except (EntryNotFoundError, QueryError):
+        return None  # another form of a query
+    row = catalog.episodes.get(ref.uid)
+    (lanes,) = (one.lanes for one in catalog.query.layouts() if one.id == row.layout_id)
+    cameras = [lane.name for lane in lanes if is_camera(lane)]
+    camera = _find_camera(name, cameras)
+    if camera not in cameras:
+        listed = ", ".join(one.partition("/")[2] for one in cameras) or "none"
+        raise QueryError(f"{text}: expected a camera of {episode!r} ({listed}), found {name!r}")
+    start, stop = resolve_span(int(first), int(last or int(first) + 1), row.episode_id, row.length)
+    steps = np.unique(np.linspace(start, stop - 1, _MOST_FRAMES).round().astype(int))
+    return [replace(ref, seen=SeenFrame(camera, int(step))) for step in steps]
+
+
+def _find_camera(name: str, cameras: Sequence[str]) -> str:
+    """Return the camera of this name, or the only one whose last part it is."""
+    camera = block_name(name, {*cameras})
+    ending = [one for one in cameras if one.endswith(f"/{name}")]
+    return ending[0] if camera not in cameras and len(ending) == 1 else camera

@@ -7,22 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt
+from bridge.pictures.cameras import find_cameras
 from bridge.pictures.features import STRIDE, FeatureFiles, Features, spaced_steps
-from bridge.pictures.question import is_camera
-from bridge.spaces.lanes import block_name
 from bridge.support.batches import batches
 from bridge.support.progress import Silent
 from embedders.image.frame_encoder import comparable_rows
 from wshard.core.episode.protocol import Fingerprint
-from wshard.errors import IngestError, QueryError
+from wshard.errors import IngestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
@@ -54,21 +52,6 @@ class SeenFrames:
         self._cache: OrderedDict[tuple[str, str, str], Features] = OrderedDict()
         self._size = 0
 
-    def cameras(self, where: Where, lanes: Sequence[str] | None = None) -> dict[int, list[str]]:
-        """Return the cameras of each layout of the matching episodes: those named, by default all.
-
-        Raises QueryError if no episode has one.
-        """
-        layouts = self._catalog.query.layouts(where)
-        found = {one.id: [lane.name for lane in one.lanes if is_camera(lane)] for one in layouts}
-        if lanes is not None:
-            found = {id_: [one for one in named if one in {block_name(lane, named) for lane in lanes}]
-                     for id_, named in found.items()}  # fmt: skip
-        if layouts and not any(found.values()):
-            wanted = "a camera" if lanes is None else f"a camera of {', '.join(lanes)}"
-            raise QueryError(f"pictures: expected episodes with {wanted} (a lane of images of bytes), found none")
-        return {id_: named for id_, named in found.items() if named}
-
     def load(
         self,
         where: Where,
@@ -82,7 +65,7 @@ class SeenFrames:
 
         Frames that are not described yet are; the files of other episodes are not opened.
         """
-        cameras, watch = self.cameras(where, lanes), progress or Silent()
+        cameras, watch = find_cameras(self._catalog, where, lanes), progress or Silent()
         ids = self._catalog.query.ids(where)
         watch.stage("frames", len(ids))
         for batch in batches(ids):
@@ -96,17 +79,12 @@ class SeenFrames:
                         yield Seen(row, camera, *found)
                     watch.advance(1)
 
-    def find_near(
-        self, row: EpisodeRow, camera: str, step: int, locations: OpenLocations, stride: float
-    ) -> Seen | None:
-        """Return all frames between those described before and after a timestep; None if they cannot be read."""
-        known = self._of(row, camera, locations, stride)
-        place = int(np.searchsorted(known.steps, step))
-        first = int(known.steps[place - 1]) + 1 if place else 0
-        stop = int(known.steps[place + 1]) if place + 1 < len(known.steps) else row.length
-        wanted = np.arange(first, stop, dtype=np.int64)
-        near = attempt(partial(self._describe, row, camera, locations, wanted), row.address)
-        return None if isinstance(near, Failure) else Seen(row, camera, near, comparable_rows(near.rows))
+    def read_rows(
+        self, row: EpisodeRow, camera: str, steps: NDArray[np.int64], locations: OpenLocations
+    ) -> NDArray[np.float32] | None:
+        """Return rows to compare of these frames, which are described now; None if they cannot be read."""
+        found = attempt(partial(self._describe, row, camera, locations, steps), row.address)
+        return None if isinstance(found, Failure) else comparable_rows(found.rows)
 
     def _find(
         self, row: EpisodeRow, camera: str, locations: OpenLocations, stride: float
@@ -127,10 +105,8 @@ class SeenFrames:
         self, row: EpisodeRow, camera: str, locations: OpenLocations, wanted: NDArray[np.int64] | float
     ) -> Features:
         """Return the features of some frames; the file is opened only for those that are not stored."""
-        if (stored := self._files.read(row, camera)) is not None:
-            steps = wanted if isinstance(wanted, np.ndarray) else spaced_steps(row.length, stored.rate, wanted)
-            if (known := stored.at(steps)) is not None:
-                return known
+        if (known := self._files.find(row, camera, wanted)) is not None:
+            return known
         with locations.open(row.address) as file:
             fingerprint = Fingerprint(row.size, row.mtime_ns)
             if not (row.key and locations.fingerprint(row.address) == fingerprint) and file.digest() != row.digest:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from bridge.episodes.open import exists
 from wshard.core.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from bridge.curation.signals import Valued
     from catalog.catalog import Catalog
@@ -46,11 +46,21 @@ def present_ranking(values: Sequence[Valued]) -> list[dict[str, Any]]:
 
 
 def present_details(catalog: Catalog, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
-    """Return everything the archive knows about each episode: row, files, lanes, annotations and check results."""
+    """Return everything the archive knows about each episode: row, files, lanes, annotations and check results.
+
+    Of its collections, those that have a name: not the snapshots, which are known by their digests.
+    """
     ids = [row.id for row in rows]
     facts, files = catalog.query.facts(ids), catalog.episodes.assets(ids)
     layouts = {layout.id: layout.lanes for layout in catalog.query.layouts()}
-    return [_present_detail(row, layouts[row.layout_id], facts[row.id], files[row.id]) for row in rows]
+    named = {collection.name for collection in catalog.collections.all()}
+    shown = {id_: _keep_collections(facts[id_], named) for id_ in ids}
+    return [_present_detail(row, layouts[row.layout_id], shown[row.id], files[row.id]) for row in rows]
+
+
+def _keep_collections(facts: Facts, named: Collection[str]) -> Facts:
+    """Return the facts with those collections alone that have these names."""
+    return replace(facts, collections=tuple(name for name in facts.collections if name in named))
 
 
 def _present_detail(

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.present.episodes import present_address, present_episode
+from bridge.spaces.identity import describe
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import plural
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from bridge.episodes.read import Failure
     from bridge.maintenance.findings import Finding
     from bridge.quality.check import Checkup
+    from embedders.space import Space
 
 _LISTED: Final = 3  # episodes with the same problem that are listed one by one
 _ROOT: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*|/?")  # what locations need in common to have a folder in common
@@ -96,6 +98,11 @@ def present_group(group: int, twins: Sequence[Twin]) -> dict[str, Any]:
     rows = {row.id: row for twin in twins for row in (twin.left, twin.right)}
     members = [present_episode(rows[id_]) for id_ in sorted(rows)]
     return {"group": group, "episodes": members, "pairs": [present_pair(twin) for twin in twins]}
+
+
+def present_compared(spaces: Iterable[Space], *, pieces: bool) -> dict[str, Any]:
+    """Return by which Spaces copies were looked for, and whether also those of which only a piece is in another."""
+    return {"spaces": [describe(space) for space in spaces], "pieces": pieces}
 
 
 def present_pair(twin: Twin) -> dict[str, Any]:

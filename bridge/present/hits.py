@@ -31,6 +31,7 @@ def present_hits(hits: Hits, names: Sequence[str], *, moments: bool = False) -> 
         "total": len(items),
         "missing": hits.missing,
         "exact": hits.exact,
+        "certainty": hits.certainty,
         **({"shards": answered.coverage} if answered.coverage else {}),
         "ranked_by": answered.ranked_by,
         "compared": answered.compared,

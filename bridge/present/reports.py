@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bridge.maintenance.health import Health
     from bridge.maintenance.indexes import SpaceSummary, State
     from bridge.training.train_encoder import AdaptReport, Learnt
+    from bridge.training.train_frames import FramesReport
 
 _EMBEDDED: Final = ("embedded", "bridged", "tasks")
 COUNTS: Final = ("new", "changed", "moved", "unchanged", "removed", "missing", *_EMBEDDED, "flagged")
@@ -28,6 +29,8 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "failed": present_failures(report.failed),
         "unembedded": present_failures(report.unembedded),
         "replaced": [_present_replaced(one) for one in report.replaced],
+        "earlier": None if report.earlier is None else vars(report.earlier),
+        "stale": report.stale,
         "delayed": report.delayed,
         "unprepared": report.unprepared,
         "skipped": dict(report.skipped),
@@ -35,6 +38,7 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "spaces": dict(report.spaces),
         "formats": {name: {"locations": one, "episodes": count} for name, (one, count) in report.formats.items()},
         "anomalies": [_present_anomaly(one) for one in report.anomalies],
+        "left_out": [asdict(one) for one in report.left_out],
         "seconds": round(report.seconds, 3),
     }
 
@@ -98,6 +102,6 @@ def name_ranking(one: Evaluated) -> str:
     return "search, default ranking" if one.space is None else describe(one.space)
 
 
-def present_training(result: Learnt | AdaptReport) -> dict[str, Any]:
+def present_training(result: Learnt | AdaptReport | FramesReport) -> dict[str, Any]:
     """Return how the training of an embedder went."""
     return vars(result) | {"left_out": present_failures(result.left_out)}

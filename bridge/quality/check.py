@@ -22,7 +22,8 @@ from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from bridge.archive import Archive
     from bridge.support.progress import Progress
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from wshard.core.quality.checks import Verdict
     from wshard.core.quality.thresholds import Thresholds
     from wshard.errors import CatalogWriteError
+
+    _Target = tuple[EpisodeAddress, str | None]
 
 
 @dataclass(frozen=True)
@@ -62,20 +65,27 @@ class Checkup:
 
 
 class Checkups(list[Checkup]):
-    """The checkups of several files. unsaved: why the catalog does not store the results, None if it does."""
+    """The checkups of several files.
+
+    unsaved: why the catalog does not store the results, None if it does. seen, decoded: the episodes whose cameras were
+    looked at, and those of them whose frames had to be decoded for that.
+    """
 
     unsaved: CatalogWriteError | None = None
+    seen: int = 0
+    decoded: int = 0
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a check works with."""
+    """What a check works with; camera_folder: that of the archive, where measures of cameras are stored."""
 
     catalog: Catalog
     checker: Checker
     pool: Workers
     watch: Progress
     cameras: CameraChecker | None = None
+    camera_folder: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +125,7 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
     """Check the given files, folders and catalogued episodes, or else the catalogued ones that match the filter.
 
     cameras: look at up to 120 frames of each camera, too, and compare them with those of the same environment among
-    the checked episodes.
+    the checked episodes. Frames that were measured before, as when they were described, are not decoded again.
 
     Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unsaved` of the result says
     why. Raises EntryNotFoundError, SourceNotFoundError, FilterError.
@@ -134,8 +144,8 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
     checkups = _Checkups()
     with workers(workers_count) as pool:
         checker = Checker(catalog, limits, checkups.complete)
-        watching = CameraChecker(catalog, checkups.extend) if cameras else None
-        work = Work(catalog, checker, pool, progress or Silent(), watching)
+        watching = CameraChecker(catalog, limits, checkups.extend) if cameras else None
+        work = Work(catalog, checker, pool, progress or Silent(), watching, archive.folder if cameras else None)
         check_all(work, addresses, every_byte=True, found=checkups)
         checker.finish()
         if watching is not None:
@@ -153,7 +163,7 @@ def check_all(
     work.watch.stage("checking", len(addresses))
     add = found.add if found is not None else lambda *_: None
     for outcome in work.pool.each(
-        partial(_examine, every_byte=every_byte, cameras=work.cameras is not None), batches(addresses)
+        partial(_examine, every_byte=every_byte, cameras=work.camera_folder), _targets(work, addresses)
     ):
         known = dict(known_episodes(work.catalog, [one.address for one in outcome]))
         ids = [one.id for one in known.values() if one is not None]
@@ -166,6 +176,8 @@ def check_all(
             add(Checkup(one.address.uri, one.episode_id, uid, {}, (), one.address.key), subjects[-1])
             if found is not None and work.cameras is not None and one.cameras is not None:
                 work.cameras.take(len(found.done) - 1, subjects[-1], one.cameras)
+                found.done.seen += bool(one.cameras.measures)
+                found.done.decoded += one.cameras.is_decoded
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
             entry = known[failure.address]
@@ -185,7 +197,16 @@ def _id_of(known: Known | None, digest: str) -> int | None:
     return known.id if known is not None and known.digest == digest else None
 
 
-def _examine(addresses: Sequence[EpisodeAddress], *, every_byte: bool, cameras: bool) -> list[Examined | Failure]:
+def _targets(work: Work, addresses: Sequence[EpisodeAddress]) -> Iterator[list[_Target]]:
+    """Yield addresses in batches, with the uids of catalogued ones where cameras are looked at."""
+    for batch in batches(addresses):
+        known = dict(known_episodes(work.catalog, batch)) if work.camera_folder is not None else {}
+        rows = work.catalog.episodes.rows([entry.id for entry in known.values() if entry is not None])
+        entries = [(one, known.get(one)) for one in batch]
+        yield [(one, rows[entry.id].uid if entry and entry.id in rows else None) for one, entry in entries]
+
+
+def _examine(targets: Sequence[_Target], *, every_byte: bool, cameras: Path | None) -> list[Examined | Failure]:
     with OpenLocations() as locations:
         look = partial(examine, locations=locations, every_byte=every_byte, cameras=cameras)
-        return [attempt(partial(look, one), one) for one in addresses]
+        return [attempt(partial(look, one, uid=uid), one) for one, uid in targets]

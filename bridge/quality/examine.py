@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from bridge.episodes.measure import Measured, check_length, is_measured, numbers_of
-from bridge.spaces.lanes import is_picture, is_vector
+from bridge.episodes.pictures import is_camera
+from bridge.pictures.measured_frames import MeasureFiles
+from bridge.spaces.lanes import is_vector
 from catalog.records import LaneDefinition
-from wshard.core.quality.cameras import find_motion, measure_camera
+from wshard.core.quality.cameras import find_motion, summarise_camera
 from wshard.core.quality.measure import measure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from bridge.episodes.open import OpenLocations
-    from wshard.core.episode.lane_view import LazyLane
     from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
     from wshard.core.quality.cameras import CameraMeasures
 
 
 @dataclass(frozen=True)
 class SeenCameras:
-    """The measures of an episode's cameras, by lane; form: their names and sizes."""
+    """The measures of an episode's cameras, by lane; form: their names and sizes.
+
+    is_decoded: whether frames were decoded now; they were measured before otherwise.
+    """
 
     form: tuple[tuple[str, tuple[int, ...]], ...]
     measures: Mapping[str, CameraMeasures]
+    is_decoded: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +49,14 @@ class Examined:
     cameras: SeenCameras | None = None
 
 
-def examine(address: EpisodeAddress, locations: OpenLocations, *, every_byte: bool, cameras: bool) -> Examined:
-    """Read and measure an episode; every_byte: verify all of its data; cameras: look at their frames, too.
+def examine(
+    address: EpisodeAddress, locations: OpenLocations, *, every_byte: bool, cameras: Path | None, uid: str | None = None
+) -> Examined:
+    """Read and measure an episode; every_byte: verify all of its data.
 
-    Raises FormatError and its subclasses for a damaged block, IngestError for an empty episode, OSError.
+    cameras: look at their frames, too, or read what is stored of them in this folder of an archive; uid: of the
+    episode, None if it is not catalogued. Raises FormatError and its subclasses for a damaged block, IngestError for an
+    empty episode, OSError.
     """
     with locations.open(address) as file:
         if every_byte:
@@ -60,23 +68,25 @@ def examine(address: EpisodeAddress, locations: OpenLocations, *, every_byte: bo
         ]
         numbers = numbers_of(file, measured_lanes)
         measured = Measured(*measure(numbers.lanes, numbers.length, numbers.times, numbers.unit_s))
-        seen = _see_cameras(file, lanes, numbers.lanes) if cameras else None
-        return Examined(address, file.id, file.env_id, file.digest(), measured, seen)
+        digest = file.digest()
+        files = None if cameras is None else MeasureFiles(cameras, uid, digest)
+        seen = None if files is None else _see_cameras(file, lanes, numbers.lanes, files)
+        return Examined(address, file.id, file.env_id, digest, measured, seen)
 
 
 def _see_cameras(
-    file: EpisodeReader, lanes: Sequence[LaneDefinition], observed: Mapping[str, NDArray[np.generic]]
+    file: EpisodeReader,
+    lanes: Sequence[LaneDefinition],
+    observed: Mapping[str, NDArray[np.generic]],
+    files: MeasureFiles,
 ) -> SeenCameras:
     """Measure the cameras of an open episode; observed: its vectors, which say when the robot moves."""
-    form, measures = [], {}
+    form, measures, is_decoded = [], {}, False
     moving = find_motion([values for name, values in sorted(observed.items()) if name.startswith("signal/")])
     for lane in sorted(lanes, key=lambda lane: lane.name):
-        if lane.name.startswith("signal/") and is_picture(lane) and lane.dtype == "u8" and file.has(lane.name):
-            view = file.lane_view(lane.name)
-            measures[lane.name] = measure_camera(partial(_take, view), file.length, moving)
+        if is_camera(lane) and file.has(lane.name):
+            frames, now = files.measure(lane.name, file.lane_view(lane.name))
+            measures[lane.name] = summarise_camera(frames, file.length, moving)
+            is_decoded |= now
             form.append((lane.name, tuple(lane.shape)))
-    return SeenCameras(tuple(form), measures)
-
-
-def _take(view: LazyLane, start: int, stop: int) -> NDArray[Any]:
-    return np.asarray(view[start:stop])
+    return SeenCameras(tuple(form), measures, is_decoded)

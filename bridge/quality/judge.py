@@ -73,13 +73,33 @@ class _Growing:
         return len(self.stored) + sum(subject.id not in self.stored for subject in self.waiting) >= MAX_EPISODES
 
 
+class ResultStore:
+    """Writes results of checks to a catalog, until it refuses them.
+
+    unsaved: why it does not store results, None if it does; strictly: CatalogWriteError is raised instead.
+    """
+
+    def __init__(self, *, strictly: bool) -> None:
+        self._strictly = strictly
+        self.unsaved: CatalogWriteError | None = None
+
+    def write(self, write: Callable[[], object]) -> None:
+        """Call a function that writes, unless an earlier one was refused."""
+        if self.unsaved is None:
+            try:
+                write()
+            except CatalogWriteError as error:
+                if self._strictly:
+                    raise
+                self.unsaved = error
+
+
 class Checker:
     """Judges episodes of one catalog and writes the results: most of them soon, all of them by finish().
 
     Create it before the files are read, so that problems found by others while episodes wait are not overwritten.
     report: called with each episode passed to take(), and its verdict. flagged: ids of the catalogued episodes with
-    findings. unsaved: why the catalog does not store results, None if it does; without `report`, CatalogWriteError is
-    raised instead.
+    findings. Without `report`, CatalogWriteError is raised where the catalog does not store results.
     """
 
     def __init__(
@@ -94,7 +114,12 @@ class Checker:
         self._waiting = 0
         self._rows: list[CheckResult] = []
         self.flagged: set[int] = set()
-        self.unsaved: CatalogWriteError | None = None
+        self._results = ResultStore(strictly=report is None)
+
+    @property
+    def unsaved(self) -> CatalogWriteError | None:
+        """Why the catalog does not store results, None if it does."""
+        return self._results.unsaved
 
     def take(self, subjects: Sequence[Subject]) -> None:
         """Judge the episodes, or hold them until enough of their family are known."""
@@ -124,7 +149,7 @@ class Checker:
     def flag(self, id_: int, finding: CheckFinding) -> None:
         """Flag an episode whose data cannot be measured."""
         self.flagged.add(id_)
-        self._store(lambda: self._catalog.checks.flag([id_], finding))
+        self._results.write(lambda: self._catalog.checks.flag([id_], finding))
 
     def _complete(self, family: str) -> None:
         growing = self._growing.pop(family)
@@ -161,23 +186,17 @@ class Checker:
                 self._report(subject, verdict)
             if subject.id is not None:
                 (self.flagged.add if verdict.findings else self.flagged.discard)(subject.id)
-                self._rows.append(_row(subject, verdict))
+                data = subject.measured.vector.astype("<f4").tobytes()
+                self._rows.append(result_of(subject, verdict, VERSION, subject.family, data))
         if len(self._rows) >= _BATCH_RESULTS:
             self._write()
 
     def _write(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._store(lambda: self._catalog.checks.set_checked(rows, most=MAX_EPISODES, doubted=self._doubted))
-
-    def _store(self, write: Callable[[], object]) -> None:
-        if self.unsaved is None:
-            try:
-                write()
-            except CatalogWriteError as error:
-                if self._report is None:
-                    raise
-                self.unsaved = error
+            self._results.write(
+                lambda: self._catalog.checks.set_checked(rows, most=MAX_EPISODES, doubted=self._doubted)
+            )
 
 
 def findings_of(verdict: Verdict) -> tuple[CheckFinding, ...]:
@@ -185,8 +204,6 @@ def findings_of(verdict: Verdict) -> tuple[CheckFinding, ...]:
     return tuple(CheckFinding(finding.check, finding.reason) for finding in verdict.findings)
 
 
-def _row(subject: Subject, verdict: Verdict) -> CheckResult:
-    data = subject.measured.vector.astype("<f4").tobytes()
-    return CheckResult(
-        subject.id or 0, subject.digest, VERSION, subject.family, verdict.scores, findings_of(verdict), data
-    )
+def result_of(subject: Subject, verdict: Verdict, version: str, family: str, measures: bytes | None) -> CheckResult:
+    """Return the result of a catalogued subject."""
+    return CheckResult(subject.id or 0, subject.digest, version, family, verdict.scores, findings_of(verdict), measures)

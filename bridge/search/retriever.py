@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 from bridge.archive import Archive, archive_of
 from bridge.hits import Hits
 from bridge.index.base import Request
-from bridge.search.by_picture import PictureSearch
 from bridge.search.changes import ChangeCheck
 from bridge.search.matches import EpisodeRows
 from bridge.search.query.notes import explain_empty_result, explain_hits
 from bridge.search.query.options import MomentOptions, SearchOptions
+from bridge.search.query.picture_question import read_question
 from bridge.search.query.prepare import PreparedQuery, QueryPreparer
 from bridge.search.ranking.episodes import EpisodeSearch
 from bridge.search.ranking.rankers import join_coverage, join_explanations
@@ -28,18 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bridge.results import EpisodeRef
+    from bridge.search.by_picture import PictureSearch
     from bridge.search.moments.search import FoundMoments, MomentSearch
-    from bridge.search.query.examples import Example
     from bridge.search.query.fit import Query
     from bridge.search.ranking.episodes import FoundEpisodes
     from catalog.filters.where import Where
     from embedders.base import Embedder
-    from embedders.space import Space
     from embedders.text.base import AnyTextEncoder
     from embedders.trajectory.pooled import PooledFunction
     from embedders.windows import WindowPlan
 
-    PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
 
 
@@ -57,11 +55,11 @@ class TrajectoryRetriever:
 
     def __init__(
         self,
-        deepdata_url: PathLike | Archive,
+        deepdata_url: str | os.PathLike[str] | Archive,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
-        archive: PathLike | None = None,
+        archive: str | os.PathLike[str] | None = None,
         token: str | None = None,
         text_encoder: AnyTextEncoder | None = None,
     ) -> None:
@@ -69,7 +67,7 @@ class TrajectoryRetriever:
         self._archive, self._close = archive_of(deepdata_url, archive=archive, token=token)
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
-        self.pictures = PictureSearch(self._archive, self._queries, None if names is None else [*names])
+        self._lanes = None if names is None else [*names]
         self._stored = StoredVectors(self._archive)
         self._changes = ChangeCheck()
         self._rows = EpisodeRows(self._catalog)
@@ -86,6 +84,13 @@ class TrajectoryRetriever:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    @cached_property
+    def pictures(self) -> PictureSearch:
+        """The search by picture."""
+        from bridge.search.by_picture import PictureSearch
+
+        return PictureSearch(self._archive, self._queries, self._lanes)
 
     @cached_property
     def _moments(self) -> MomentSearch:
@@ -108,6 +113,7 @@ class TrajectoryRetriever:
         where: Where | str | None = None,
         image: Any = None,
         stride: float | None = None,
+        words: str | None = None,
         text: str | None = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
@@ -124,29 +130,27 @@ class TrajectoryRetriever:
         """Return the top_k episodes most similar to query_obs, best first; fewer if fewer match the filters.
 
         query_obs: an observation [D], a window [T, D], {lane: array}, an Episode, or a reference to one: a hit, a file,
-        the episode_id or uid of a catalogued episode, or (file or id, start, stop); optional with like= or text=.
-        env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the total reward,
+        the episode_id or uid of a catalogued episode, or (file or id, start, stop); optional with like=, text= or
+        words=. env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the total reward,
         inclusive, None = open; an episode without rewards is in no range. where: an additional filter, as a value or as
         text. image: a picture that a camera of the episode shows: a file, its bytes, an array [H, W, 3], a hit with a
-        frame, or "EPISODE#CAMERA@FRAME", which query_obs may be, too; like and unlike are pictures then. stride:
-        seconds from one compared frame to the next, None = 0.5.
+        frame, or "EPISODE#CAMERA@FRAME", which query_obs may be, too; like and unlike are pictures then. words: the
+        same in words, with an encoder of text and pictures (docs/cameras.md). stride: seconds from one compared frame
+        to the next, None = 0.5. text: words of the task or of notes; matching episodes rank first, and with a text
+        encoder those with a task of similar meaning. like, unlike: lists of examples and counter-examples, in any form
+        of a query. expand: number of best hits to add to the query, in place of the graph; None = 8 if windows are
+        searched, too, but there is no graph. plain: rank only by the cosine of whole episodes. least: least similar
+        first. min_score: minimum score. diversity: 0 to 1, see docs/search.md. contributions: add the contribution of
+        each lane to the similarity. alignment: add the timestep alignment with the (first) query, and a score per lane.
+        exclude_self: exclude the episodes that query and examples name. explain: report how the index found the hits.
 
-        text: words of the task or of notes; matching episodes rank first, and with a text encoder those with a task of
-        similar meaning. like, unlike: lists of examples and counter-examples, in any form of a query. expand: number of
-        best hits to add to the query, in place of the graph; None = 8 if windows are searched, too, but there is no
-        graph. plain: rank only by the cosine of whole episodes. least: least similar first. min_score: minimum score.
-        diversity: 0 to 1, see docs/search.md. contributions: add the contribution of each lane to the similarity.
-        alignment: add the timestep alignment with the (first) query, and a score per lane. exclude_self: exclude the
-        episodes that query and examples name. explain: report how the index found the hits.
-
-        If the archive has windows of several sizes and whole episodes, both are ranked together, by the neighbour graph
-        or by expansion (docs/search.md). All Spaces with different lanes that fit the query are searched, of those with
-        the same lanes the newest; Hits.answered lists them. Raises QueryError if the query fits no Space or holds NaN,
-        or options conflict; FilterError, SpaceMismatchError.
+        Windows of several sizes and whole episodes are ranked together, by the neighbour graph or by expansion
+        (docs/search.md). All Spaces with different lanes that fit are searched, of those with the same lanes the
+        newest: see Hits.answered. Raises QueryError (no Space fits, NaN, conflicts), FilterError, SpaceMismatchError.
         """
         options = SearchOptions(
             env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image, stride=stride,
-            top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
+            words=words, top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
             min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
             exclude_self=exclude_self, explain=explain,
         )  # fmt: skip
@@ -166,6 +170,7 @@ class TrajectoryRetriever:
         where: Where | str | None = None,
         image: Any = None,
         stride: float | None = None,
+        words: str | None = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
         expand: int | None = None,
@@ -185,8 +190,8 @@ class TrajectoryRetriever:
         of several plans. distinct: at most one hit per episode. Otherwise like search_similar_episodes, without text=.
         """
         options = SearchOptions(
-            windows_only=True, window_size=window_size, windows=windows, distinct=distinct,
-            env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image, stride=stride,
+            windows_only=True, window_size=window_size, windows=windows, distinct=distinct, env_id=env_id,
+            min_length=min_length, reward_range=reward_range, where=where, image=image, stride=stride, words=words,
             top_k=top_k, text=text, like=like, unlike=unlike, expand=expand, plain=plain, least=least,
             min_score=min_score, diversity=diversity, contributions=contributions, alignment=alignment,
             exclude_self=exclude_self, explain=explain,
@@ -204,6 +209,7 @@ class TrajectoryRetriever:
         where: Where | str | None = None,
         image: Any = None,
         stride: float | None = None,
+        words: str | None = None,
         like: Sequence[Query] = (),
         unlike: Sequence[Query] = (),
         windows: WindowPlan | str | None = None,
@@ -219,21 +225,21 @@ class TrajectoryRetriever:
         A query may be the beginning of a motion: hit.after(50) returns what comes next. Windows from the index are
         aligned with the query on the lanes in the files: hit.span has the refined bounds, hit.alignment the matching
         timesteps, and hit.score is 1 for an exact match (docs/search.md). query_obs to where: as for
-        search_similar_episodes.
-
-        like, unlike: examples and counter-examples: a moment is assigned to the most similar one, and removed if that
-        is a counter-example. windows: the window plan, or its notation, if several were ingested; None = of several
-        sizes. refine: align the query with the lanes in the files for exact bounds. max_overlap: maximum overlap of two
-        moments of one episode, as a share of either. per_episode: maximum number of them. min_score: minimum score.
-        exclude_self: exclude the episodes of query and examples. explain: how the index found them. Raises the same.
+        search_similar_episodes. like, unlike: examples and counter-examples: a moment is assigned to the most similar
+        one, and removed if that is a counter-example. windows: the window plan, or its notation, if several were
+        ingested; None = of several sizes. refine: align the query with the lanes in the files for exact bounds.
+        max_overlap: maximum overlap of two moments of one episode, as a share of either. per_episode: maximum number of
+        them. min_score: minimum score. exclude_self: exclude the episodes of query and examples. explain: how the index
+        found them. Raises the same.
         """
         started = time.perf_counter()
         options = MomentOptions(
             env_id=env_id, min_length=min_length, reward_range=reward_range, where=where, image=image, stride=stride,
-            top_k=top_k, like=like, unlike=unlike, windows=windows, refine=refine, max_overlap=max_overlap,
-            per_episode=per_episode, min_score=min_score, exclude_self=exclude_self, explain=explain,
+            words=words, top_k=top_k, like=like, unlike=unlike, windows=windows, refine=refine,
+            max_overlap=max_overlap, per_episode=per_episode, min_score=min_score, exclude_self=exclude_self,
+            explain=explain,
         )  # fmt: skip
-        if (question := self.pictures.read(query_obs, options)[0]) is not None:
+        if (question := read_question(self._catalog, query_obs, options)[0]) is not None:
             return self.pictures.search(question, options, moments=True)
         request = Request(options.top_k, options.filters, distinct=False, explain=explain)
         examples = self._queries.read(query_obs, options)
@@ -259,7 +265,7 @@ class TrajectoryRetriever:
         return self._search(query, SearchOptions(top_k=top_k, **options))
 
     def _search(self, query: Query | None, options: SearchOptions) -> Hits:
-        question, is_frame = self.pictures.read(query, options)
+        question, is_frame = read_question(self._catalog, query, options)
         if question is not None:
             return self.pictures.fuse(question, options, None if is_frame else query, self._search)
         started = time.perf_counter()
@@ -271,6 +277,7 @@ class TrajectoryRetriever:
         prepared, found = self._queries.run(prepare, self._find_episodes)
         refs = [ref for ref, _ in found.hits]
         notes = explain_hits(self._catalog, options, request.where, refs, found.missing) + self._changes.explain(refs)
+        notes += found.notes
         return Hits(
             refs,
             exact=found.answer.exact,
@@ -290,9 +297,4 @@ class TrajectoryRetriever:
     def _find_moments(self, prepared: PreparedQuery[MomentOptions]) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
         from bridge.search.moments.nearest_example import find_moments
 
-        def find_source(example: Example, space: Space) -> tuple[int, int] | None:
-            own = self._queries.query_episodes.find_ids(example, prepared.request.where)
-            stored = self._stored.load(space, own).episodes
-            return (int(stored[0]), example.start) if len(stored) else None
-
-        return find_moments(self._moments, prepared, find_source)
+        return find_moments(self._moments, prepared, episodes=self._queries.query_episodes, load=self._stored.load)

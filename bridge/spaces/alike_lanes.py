@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -24,29 +25,41 @@ _LARGEST_RATIO: Final = 2.0
 """Of the standard deviations of a channel of both."""
 
 
-class AlikeLanes(NamedTuple):
-    """Two lanes that may mean the same: `rare` has fewer episodes."""
+@dataclass(frozen=True)
+class AlikeLanes:
+    """Two lanes that may mean the same, and the layouts that have each: `rare` has fewer episodes."""
 
     rare: str
     frequent: str
+    rare_layouts: tuple[int, ...]
+    layouts: tuple[int, ...]
 
-    def __str__(self) -> str:
-        """Return the option that gives both one name."""
-        rare, frequent = (name.removeprefix("signal/") for name in self)
-        return f"--map {rare}={frequent}"
+    @property
+    def names(self) -> frozenset[str]:
+        """Both names."""
+        return frozenset((self.rare, self.frequent))
 
 
 def find_alike_lanes(catalog: Catalog) -> list[AlikeLanes]:
-    """Return pairs of lanes that are embedded by default, are never in one episode, and agree in shape and scale."""
+    """Return pairs of lanes that are embedded by default, are never in one episode, and agree in shape and scale.
+
+    Lanes whose channels have other names are none.
+    """
     layouts: dict[LaneSpec, dict[int, int]] = {}  # of each lane, with the numbers of episodes
+    called: dict[LaneSpec, set[tuple[str, ...]]] = {}  # what the channels of each are called
     for layout in catalog.query.layouts():
         try:
             lanes = choose_lanes(layout.lanes, LaneChoice())
         except NoLaneError:
             continue
+        names = {lane.name: lane.names for lane in layout.lanes}
         for lane in lanes:
             layouts.setdefault(lane, {})[layout.id] = layout.episodes
+            called.setdefault(lane, set()).update({names[lane.name]} - {()})
     known: dict[LaneSpec, Statistics | None] = {}
+
+    def are_named_apart(one: LaneSpec, other: LaneSpec) -> bool:
+        return bool(called[one] and called[other]) and called[one].isdisjoint(called[other])
 
     def measure(lane: LaneSpec) -> Statistics | None:
         if lane not in known:
@@ -58,10 +71,11 @@ def find_alike_lanes(catalog: Catalog) -> list[AlikeLanes]:
 
     ordered = sorted(layouts, key=lambda lane: -sum(layouts[lane].values()))[:_MOST_LANES]
     return [
-        AlikeLanes(rare.name, frequent.name)
+        AlikeLanes(rare.name, frequent.name, tuple(layouts[rare]), tuple(layouts[frequent]))
         for frequent, rare in combinations(ordered, 2)
         if frequent.shape == rare.shape
         and not layouts[frequent].keys() & layouts[rare].keys()
+        and not are_named_apart(frequent, rare)
         and _is_alike(measure(frequent), measure(rare))
     ]
 

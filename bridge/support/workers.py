@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 PROCESSES: Final = "processes"
 
-_GIVEN_BACK: Final = 16  # batches, after which memory that is free in between is returned
+_GIVEN_BACK: Final = 8  # batches, after which memory that is free in between is returned
 
 
 class Workers(Protocol):
@@ -113,6 +113,10 @@ class _LocalWorkers:
         finally:
             for future in pending:
                 future.cancel()
+
+
+THIS_PROCESS: Final[Workers] = _LocalWorkers(None, 0)
+"""Works here."""
 
 
 def _get_ready(_function: object) -> None:

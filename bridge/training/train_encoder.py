@@ -10,15 +10,16 @@ import numpy as np
 
 from bridge.archive import archive_of
 from bridge.episodes.open import OpenLocations
-from bridge.episodes.read import Failure, attempt, read_lanes
-from bridge.episodes.sample import read_sample
+from bridge.episodes.read import Failure, attempt
+from bridge.episodes.rows import read_lanes, read_sample
 from bridge.spaces.identity import describe_lanes
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice, Family, archive_scale, families
 from bridge.support.progress import Silent
 from catalog.filters.where import EVERYTHING
 from embedders.lanes import count_channels
-from embedders.neural.temporal_encoder import Shape, save_encoder
+from embedders.neural.network import save_network
+from embedders.neural.temporal_encoder import Shape
 from embedders.neural.training import Training, train
 from embedders.shard_arrays import holds_arrays
 from embedders.standardise import standardise
@@ -103,7 +104,7 @@ def train_embedder(
         watch.advance(1)
 
     encoder = train(windows, Shape(windows[0].shape[1] if windows else 1), training, follow)
-    save_encoder(encoder, out)
+    save_network(encoder, out)
     return Learnt(len(windows), losses[-1], tuple(left_out))
 
 

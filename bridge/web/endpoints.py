@@ -16,7 +16,8 @@ from starlette.routing import Route
 
 from bridge.web.guard import body_limit
 from catalog.database.abandon import CANCELLATION, Cancellation
-from wshard.core.messages import finite, shown, without_passwords
+from catalog.query.known_keys import suggest_keys
+from wshard.core.messages import error_text, finite, shown
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -143,13 +144,17 @@ class Endpoint:
                     raise RequestError("expected an account that may change the archive: this one is read-only", 403)
                 content = await receive_body(request) if self.takes_file else b""
                 call = ApiCall(archive, account, await self._read(request), request.headers, content)
-                answer = partial(self.answer, call)
+                answer = partial(self._answer, call)
                 result = await (run_sync(answer) if self.changes else _read_for(request, answer))
             except (WShardError, OSError) as error:
                 return refuse(error)
             return result if isinstance(result, Response) else as_json(result)
 
         return Route(self.path, respond, methods=[self.method])
+
+    def _answer(self, call: ApiCall) -> Any:
+        with suggest_keys(call.archive.catalog.query):
+            return self.answer(call)
 
     async def _read(self, request: Request) -> dict[str, Any]:
         given: dict[str, Sequence[Any]] = {name: [value] for name, value in request.path_params.items()}
@@ -225,12 +230,15 @@ def _as_kind(value: Any, kind: type) -> Any:
 
 def as_json(value: Any, status: int = 200) -> Response:
     """Return a value as strict JSON; NaN and infinities become null."""
-    return JSONResponse(finite(value), status)
+    try:
+        return JSONResponse(value, status)
+    except ValueError:
+        return JSONResponse(finite(value), status)
 
 
 def refuse(error: WShardError | OSError) -> Response:
     """Return an error as JSON: its kind, its message, and where a filter is wrong."""
-    body: dict[str, Any] = {"error": type(error).__name__, "message": without_passwords(str(error))}
+    body: dict[str, Any] = {"error": type(error).__name__, "message": error_text(error)}
     if (position := getattr(error, "position", None)) is not None:
         body["position"] = position
     return JSONResponse(body, _status(error))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.core.messages import without_passwords
+from wshard.core.messages import error_text
 from wshard.errors import EntryNotFoundError, RequestError, WShardError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Jobs:
         except JobStoppedError:
             job.state = "stopped"
         except (WShardError, OSError) as error:
-            job.state, job.error = "failed", without_passwords(str(error))
+            job.state, job.error = "failed", error_text(error)
         except Exception as error:  # noqa: BLE001  (shown to the user who started the job)
             job.state, job.error = "failed", f"unexpected {type(error).__name__}: {error}"
         finally:

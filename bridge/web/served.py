@@ -40,8 +40,10 @@ class ServedArchive:
         self.uploads = Uploads()
         self.exporting = threading.Lock()  # whose name is free is decided for one export at a time
         self.queues: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.frames_read: dict[tuple[Any, ...], object] = {}  # the state of the archive at the end of each such job
         self.searching = threading.Lock()  # searches are CPU-bound: in parallel they would only slow each other down
         self._cache: dict[object, tuple[object, Any]] = {}
+        self._making: dict[object, threading.Lock] = {}
         self._warming: threading.Thread | None = None
 
     def warm_up(self) -> None:
@@ -73,16 +75,18 @@ class ServedArchive:
         return make_ref(row, 1.0, (0, row.length))
 
     def remember(self, name: object, make: Callable[[], Any]) -> Any:
-        """Return the result of make for the present archive, cached until the archive changes."""
+        """Return the result of make for the present archive, cached until the archive changes; others wait for it."""
         now = self.catalog.instant()
-        cached = self._cache.get(name)
-        if cached is not None and cached[0] == now:
-            return cached[1]
-        made = make()
-        if len(self._cache) > 32:
-            self._cache.clear()
-        self._cache[name] = (now, made)
-        return made
+        with self._making.setdefault(name, threading.Lock()):
+            cached = self._cache.get(name)
+            if cached is not None and cached[0] == now:
+                return cached[1]
+            made = make()
+            if len(self._cache) > 64:
+                self._cache.clear()
+                self._making.clear()
+            self._cache[name] = (now, made)
+            return made
 
     def __enter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ from bridge.spaces.lanes import block_name
 from embedders.space import Space
 from wshard.core.episode.file import load_wshard, save_wshard
 from wshard.core.episode.lanes import REWARD
-from wshard.core.media.read_picture import read_picture
+from wshard.core.media.read_picture import is_picture_name, read_picture
 from wshard.core.messages import shown
 from wshard.core.types import Channel, Episode
 from wshard.errors import EntryNotFoundError, QueryError
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _PREFIX: Final = "upload-"
 _MOST: Final = 32
 _PICTURE: Final = "picture"
-_PICTURES: Final = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"})
 _CLOCKS: Final = {"t", "time", "timestamp", "step", "timestep", "index", ""}
 _SEPARATORS: Final = ",;\t"
 _CHANNEL: Final = re.compile(r"(.+)\[([^\[\]]+)\]")
@@ -53,7 +52,7 @@ class Uploads:
 
         Raises QueryError where it fits no Space of the archive, FormatError for damage, and as read_picture.
         """
-        if PurePath(name).suffix.lower() in _PICTURES:
+        if is_picture_name(name):
             picture = Channel.of(_PICTURE, read_picture(content)[None])
             episode = Episode(PurePath(name).name, "", 1, observations={_PICTURE: picture})
             return self._save(name, episode, SeenFrame(f"signal/{_PICTURE}", 0))
@@ -67,7 +66,7 @@ class Uploads:
     def _save(
         self, name: str, episode: Episode, seen: SeenFrame | None = None, lanes: Sequence[str] = ()
     ) -> EpisodeRef:
-        uid = f"{_PREFIX}{secrets.token_hex(8)}"
+        uid = f"{_PREFIX}{f'{_PICTURE}-' if seen else ''}{secrets.token_hex(8)}"  # pages know a picture by it
         with self._lock:
             self._folder = self._folder or TemporaryDirectory(prefix="wshard-queries-")
             path = Path(self._folder.name) / f"{uid}.wshard"

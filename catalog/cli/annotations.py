@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, report_unknown
-from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.cli.common import EXIT_FAILED, JsonOption, named_path, print_json, printable, reported
 from wshard.core.messages import plural
 from wshard.errors import FilterError
 
@@ -22,7 +22,10 @@ app = typer.Typer(
 @app.command("export")
 @reported()
 def export_file(
-    file: Annotated[Path, typer.Argument(readable=False, help="File to write; replaces an earlier export.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="File to write; replaces an earlier export.", parser=named_path, metavar="FILE"),
+    ],
     where: WhereOption = None,
     archive: ArchiveOption = None,
 ) -> None:
@@ -41,7 +44,10 @@ def export_file(
 @app.command("import")
 @reported()
 def import_file(
-    file: Annotated[Path, typer.Argument(readable=False, help="File that `wshard annotations export` wrote.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="File that `wshard annotations export` wrote.", parser=named_path, metavar="FILE"),
+    ],
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:

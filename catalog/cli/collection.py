@@ -9,8 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, report_unknown
-from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
+from catalog.cli.common import (
+    ArchiveOption,
+    LimitOption,
+    WhereOption,
+    open_catalog,
+    print_table,
+    report_unknown,
+    shorten,
+)
+from wshard.cli.common import (
+    EXIT_FAILED,
+    JsonOption,
+    named_path,
+    option_read,
+    print_items,
+    print_json,
+    printable,
+    reported,
+)
 from wshard.core.messages import plural
 from wshard.errors import CollectionError
 
@@ -33,24 +50,25 @@ def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     from catalog.curation.listing import list_named
 
     with open_catalog(archive) as catalog:
-        named = catalog.collections.all()
+        named, gone = catalog.collections.all(), catalog.collections.gone()
     if as_json:
-        print_items(map(list_named, named))
+        print_items(list_named(one, gone) for one in named)
         return
     rows = [
         (
             collection.name,
             "snapshot",
             str(collection.snapshot.picks),
+            str(gone.get(collection.name, "")),
             collection.snapshot.hash,
             collection.who,
             collection.at,
         )
         if collection.snapshot is not None
-        else (collection.name, "query", "", collection.query or "", collection.who, collection.at)
+        else (collection.name, "query", "", "", collection.query or "", collection.who, collection.at)
         for collection in named
     ]
-    print_table(("name", "kind", ">picks", "query or hash", "who", "when"), rows)
+    print_table(("name", "kind", ">picks", ">gone", "query or hash", "who", "when"), rows)
 
 
 @app.command()
@@ -77,8 +95,8 @@ def save(
 
 @app.command()
 @reported()
-def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
-    """Show a collection and its lineage."""
+def show(ref: RefArgument, limit: LimitOption = 10, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
+    """Show a collection: its picks and its lineage."""
     from catalog.curation.listing import list_collection
 
     with open_catalog(archive) as catalog:
@@ -103,6 +121,18 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
             for snapshot in description["lineage"]
         ],
     )
+    typer.echo()
+    print_table(("episode", "timesteps", ">weight", "/file"), [*map(_pick_cells, description["items"][:limit])])
+    if description["total"] > limit:
+        typer.echo(f"{limit} of {plural(description['total'], 'pick')}")
+
+
+def _pick_cells(pick: dict[str, Any]) -> tuple[str, str, str, str]:
+    """Return the cells of a pick; of one without its data, its uid."""
+    steps, weight = f"{pick['start']}:{pick['stop']}", f"{pick['weight']:g}"
+    if pick["episode_id"] is None:
+        return pick["uid"], steps, weight, "removed or changed"
+    return pick["episode_id"], steps, weight, shorten(pick["file_path"])
 
 
 @app.command()
@@ -192,7 +222,10 @@ def drop(name: NameArgument, archive: ArchiveOption = None) -> None:
 def export_list(
     ref: RefArgument,
     to: Annotated[
-        Path | None, typer.Option("--to", help="File (.json, .csv or .parquet; default: JSON on stdout).")
+        Path | None,
+        typer.Option(
+            "--to", help="File (.json, .csv or .parquet; default: JSON on stdout).", parser=named_path, metavar="FILE"
+        ),
     ] = None,
     archive: ArchiveOption = None,
 ) -> None:
@@ -207,6 +240,7 @@ def export_list(
         check_replaceable(to, "an earlier list", FORMATS[format_name])
     with open_catalog(archive) as catalog:
         picked = catalog.collections.picked(ref)
+        gone = catalog.collections.explain_gone(ref)
     data = encode_list(picked, format_name)
     if to is None:
         sys.stdout.buffer.write(data)
@@ -214,8 +248,7 @@ def export_list(
         with publish(to) as file:
             file.write(data)
     if missing := sum(row is None for _, row in picked):
-        why = "their episodes were removed from the catalog or changed since"
-        typer.echo(f"{missing} of {len(picked)} picks have no path: {why}", err=True)
+        typer.echo(f"{missing} of {len(picked)} picks have no path: {printable(gone)}", err=True)
         raise typer.Exit(EXIT_FAILED)
 
 

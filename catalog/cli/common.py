@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 from wshard.cli.common import option_read, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog.catalog import Catalog
     from catalog.filters.where import Compare, Where
@@ -55,14 +56,20 @@ MaxLengthOption = Annotated[int | None, typer.Option("--max-length", help="Maxim
 WhereOption = Annotated[
     str | None, typer.Option("--where", "-w", help="Filter, e.g. 'env:reach-v3 reward:0.8.. -tag:bad \"pick up\"'.")
 ]
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows to print; --json prints all.")
+]
 
 
-def open_catalog(archive: str | Path | None) -> Catalog:
+@contextmanager
+def open_catalog(archive: str | Path | None) -> Iterator[Catalog]:
     """Open the catalog of an archive; raises CatalogNotFoundError with the location that was searched."""
     from catalog.location import place_of
     from catalog.open import open_place
+    from catalog.query.known_keys import suggest_keys
 
-    return open_place(place_of(archive))
+    with open_place(place_of(archive)) as opened, suggest_keys(opened.query):
+        yield opened
 
 
 def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:
@@ -113,13 +120,16 @@ def report_unknown(opened: Catalog, where: Where | str | None) -> None:
 
 
 def _report_slip(opened: Catalog, clause: Compare) -> None:
-    """Print that a keyword in lower case is a word, that a range is reversed, or that a number is text."""
+    """Print that a keyword in lower case is a word, a range is reversed, a number is text, or * is quoted."""
     from catalog.filters.parse import KEYWORDS
     from catalog.filters.to_text import where_text
 
     value = clause.value
     if clause.field == "text" and isinstance(value, str) and value.upper() in KEYWORDS:
         typer.echo(f"{value!r} is a word of tasks and notes: the keyword is {value.upper()}", err=True)
+    if clause.op == "eq" and isinstance(value, str) and "*" in value and not _matches(opened, clause):
+        hint = 'in quotes, * stands for itself: for texts that begin with some, write FIELD:WORD* or FIELD:"TWO WORDS"*'
+        typer.echo(printable(f"{where_text(clause)} matches nothing: {hint}"), err=True)
     if clause.op == "between" and not clause.about.timed and isinstance(value, tuple) and value[0] > value[1]:
         typer.echo(printable(f"{where_text(clause)} matches nothing: its low end is above its high one"), err=True)
     if clause.op == "eq" and clause.field.startswith("meta.") and isinstance(value, int | float):

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, format_number, open_catalog, print_table, report_unknown
-from wshard.cli.common import JsonOption, print_items, reported
+from wshard.cli.common import JsonOption, print_items, printable, reported
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.query.summary_records import Facet
 
-_TASK = "meta.task"
-_FACETS = ("env", _TASK, "success", "review", "tag", "flag")
 _BAR = 40
+_NAMED = 10  # further fields
+_MANY = 100_000  # episodes of whose metadata each key takes seconds to count
 
 
 @reported()
 def facets(
     fields: Annotated[
         list[str] | None,
-        typer.Argument(help="Fields (default: env meta.task success review tag flag)."),
+        typer.Argument(help="Fields (default: those that tell episodes apart)."),
     ] = None,
     where: WhereOption = None,
     histogram: Annotated[
@@ -39,12 +40,14 @@ def facets(
     """Count episodes by field value, and show histograms of numeric fields."""
     from catalog.query.listing import list_facets, list_histograms
 
-    names = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
+        names, others = (fields or [], []) if fields or histogram else _find_fields(catalog)
         counts = catalog.query.facets(names, where or "", limit=limit + 1)  # one more shows that there are more
-        if not fields and all(value is None for value, _ in counts.get(_TASK, ())):
-            counts.pop(_TASK, None)  # no episode has a task
+        if not fields:  # what no episode has a value of tells nothing
+            counts = {
+                name: values for name, values in counts.items() if any(value not in (None, "") for value, _ in values)
+            }
         limited = {name: values[:limit] for name, values in counts.items()}
         histograms = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
         tables = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in limited.items()}
@@ -52,7 +55,7 @@ def facets(
         print_items(list_facets(limited), histograms=list_histograms(histograms))
         return
     for name, rows in tables.items():
-        print_table((name, ">episodes"), rows)
+        print_table((f"/{name}" if name in ("folder", "path") else name, ">episodes"), rows)
         typer.echo("more values: increase --limit\n" if len(counts[name]) > limit else "")
     for name, shape in histograms.items():
         highest = max(shape.counts, default=0)
@@ -62,6 +65,19 @@ def facets(
         ]
         print_table((f">{name} from", ">to", ">episodes", ""), bars)
         typer.echo(f"{shape.missing} without a value\n")
+    if others:
+        rest = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        typer.echo(f"further fields: {' '.join(printable(quote(name)) for name in others[:_NAMED])}{rest}")
+
+
+def _find_fields(catalog: Catalog) -> tuple[list[str], list[str]]:
+    """Return the fields that tell episodes apart, and others; metadata of many episodes are among the others."""
+    from catalog.query.differences import find_differences
+    from catalog.query.sampling import sample_episodes
+
+    found = find_differences(catalog.query, sample_episodes(catalog.query))
+    slow = [name for name in found.facets if name.startswith("meta.") and catalog.query.count() >= _MANY]
+    return [name for name in found.facets if name not in slow], [*slow, *found.more_facets]
 
 
 def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list[tuple[str, str]]:
@@ -70,12 +86,14 @@ def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list
     from catalog.filters.where import Compare, negation
 
     rows = []
+    plain = {_text(value) for value, _ in values if not isinstance(value, str)}
     for value, count in values:
         missing = count
         if value is None and name.startswith("meta."):
             missing = catalog.query.count(as_where(where) & negation(Compare(name, "exists")))
             rows += [("(lists, objects)", str(count - missing))] if missing < count else []
-        rows += [(_value(value), str(missing))] if missing else []
+        written = f'"{value}"' if isinstance(value, str) and value in plain else _value(value)
+        rows += [(written, str(missing))] if missing else []
     return rows
 
 

@@ -74,7 +74,7 @@ def ls(
 
     if as_csv and as_json:
         raise typer.BadParameter("expected --csv or --json, not both")
-    combined = as_where(where) & build_where(
+    filters = build_where(
         env_id=env or None,
         min_length=min_length,
         max_length=max_length,
@@ -82,8 +82,9 @@ def ls(
         success=success,
         tag=tag or None,
     )
-    selected = None if columns is None else columns_of(split_names(columns))
     with open_catalog(archive) as catalog:
+        combined = as_where(where) & filters
+        selected = None if columns is None else columns_of(split_names(columns))
         report_unknown(catalog, combined)
         if as_csv:
             pages = _pages(catalog, combined, order=sort, after=after, limit=limit)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from catalog.curation.annotations import check_text, check_who, utc_now
 from catalog.curation.selection import Pick, hash_of, ordered
@@ -127,6 +127,15 @@ def check_current(connection: Connection, picks: Sequence[Pick]) -> None:
             raise CollectionError(
                 f"expected the uid and digest of a catalogued episode, found {part.uid} {part.digest}"
             )
+
+
+def count_gone(connection: Connection) -> dict[str, int]:
+    """Return, by name, how many picks of snapshots have no episode with their data, where there are any."""
+    same = (episode.c.uid == pick.c.uid) & (episode.c.digest == pick.c.digest)
+    picks = pick.join(collection, collection.c.snapshot_id == pick.c.snapshot_id).outerjoin(episode, same)
+    statement = select(collection.c.name, func.count()).select_from(picks).where(episode.c.id.is_(None))
+    rows = connection.execute(statement.group_by(collection.c.name).order_by(collection.c.name)).all()
+    return {name: int(count) for name, count in rows}
 
 
 def name_query(connection: Connection, name: str, *, where: Where | str, who: str) -> Named:

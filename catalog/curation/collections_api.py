@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import delete
@@ -18,6 +19,7 @@ from catalog.query.facts import load_facts
 from catalog.values import Scalar
 from catalog.vectors.ledger import advance
 from wshard.core.arguments import several_names, whole_number
+from wshard.core.messages import plural
 from wshard.errors import CollectionError, EntryNotFoundError
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ _OPERATIONS: dict[str, Callable[[Sequence[Pick], Sequence[Pick]], tuple[Pick, ..
     "without": selection.without,
 }
 _BATCH_SIZE = 10_000
+_NAMED = 3
 
 
 class Collections:
@@ -163,6 +166,29 @@ class Collections:
             (pick, row if (row := rows.get(pick.uid)) is not None and row.digest == pick.digest else None)
             for pick in picks
         ]
+
+    def gone(self) -> dict[str, int]:
+        """Return how many picks of each named snapshot are of episodes that are missing or have changed, if any are."""
+        with self._session.read() as connection:
+            return collections.count_gone(connection)
+
+    def explain_gone(self, ref: str) -> str:
+        """Return which picks of a collection are of missing or changed episodes, and what helps; "" if none is."""
+        picked = self.picked(ref)
+        gone = [pick.uid for pick, row in picked if row is None]
+        if not gone:
+            return ""
+        with self._session.read() as connection:
+            rows = pages.load_uids(connection, {*gone[:_NAMED]})
+            origins = [stored.origin for stored in collections.load_stored(connection, ref)]
+        names = ", ".join(rows[uid].episode_id if uid in rows else f"removed: {uid}" for uid in gone[:_NAMED])
+        more = ", ..." if len(gone) > _NAMED else ""
+        where = next((shlex.quote(origin["where"]) for origin in origins if "where" in origin), "FILTER")
+        return (
+            f"collection {ref!r}: {len(gone)} of its {plural(len(picked), 'pick')} are of episodes that are gone or "
+            f"changed ({names}{more}); it pins data as they were read then: "
+            f"`wshard collection save {shlex.quote(ref)} --where {where}` saves it anew"
+        )
 
     def _picks(self, connection: Connection, ref: str) -> tuple[Pick, ...]:
         named = collections.load_named(connection, ref)

@@ -6,21 +6,31 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog.curation.collections import Named
     from catalog.curation.collections_api import Collections
 
 
-def list_named(named: Named) -> dict[str, Any]:
-    """Return a named collection: its query or its snapshot, by whom and when."""
-    return {key: value for key, value in asdict(named).items() if key != "replaced"}
+def list_named(named: Named, gone: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return a named collection: its query or its snapshot, by whom and when; gone: see Collections.gone."""
+    shown = {key: value for key, value in asdict(named).items() if key != "replaced"}
+    return shown if gone is None else {**shown, "gone": gone.get(named.name, 0)}
 
 
 def list_collection(collections: Collections, ref: str) -> dict[str, Any]:
-    """Return the picks of a collection, the number of missing ones, its query, and its lineage."""
+    """Return the picks of a collection, the number of missing ones, its query, and its lineage.
+
+    Picks have episode_id and file_path as they are now, None where the episode is missing or has changed.
+    """
     picked = collections.picked(ref)
     query = next((named.query for named in collections.all() if named.name == ref), None)
     return {
-        "items": [asdict(pick) for pick, _ in picked],
+        "items": [
+            asdict(pick)
+            | {"episode_id": None if row is None else row.episode_id, "file_path": None if row is None else row.path}
+            for pick, row in picked
+        ],
         "total": len(picked),
         "gone": sum(row is None for _, row in picked),
         "query": query,

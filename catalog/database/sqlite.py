@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-CACHE_KIBIBYTES = 32 * 1024
+CACHE_KIBIBYTES = 8 * 1024
 
 
 # The most that SQLite maps: reading a row from a page that is not mapped takes three times as long.

@@ -18,12 +18,12 @@ from catalog.records import Known
 from catalog.values import storable
 from catalog.vectors import ledger
 from wshard.core.arguments import episode_ids, whole_number
-from wshard.core.episode.protocol import read_as
+from wshard.core.episode.protocol import Fingerprint, parse_read_as, read_as
 from wshard.errors import EntryNotFoundError, FilterError, QueryError
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from catalog.episode_record import EpisodeRecord
     from catalog.records import (
@@ -81,6 +81,14 @@ class Episodes:
         with self._session.write() as connection:
             return register.remove(connection, episode_ids(ids))
 
+    def supersede(self, successors: Mapping[int, int | None]) -> None:
+        """Remove episodes that are read otherwise now, and transfer their annotations to their successors, by id.
+
+        Those without a successor are kept, without vectors, at a path that no file has: they are missing.
+        """
+        with self._session.write() as connection:
+            register.supersede(connection, successors)
+
     def withdraw(self, ids: Sequence[int]) -> None:
         """Delete the vectors of these episodes and keep the rest: their files have changed."""
         with self._session.write() as connection:
@@ -108,6 +116,23 @@ class Episodes:
         """Return the reading options of the catalogued locations at these absolute paths; EpisodeAddress.read_as."""
         with self._session.read() as connection:
             return reconcile.load_read_as(connection, paths)
+
+    def readings(self, prefix: str) -> list[str]:
+        """Return the reading options of the episodes whose format begins with the prefix."""
+        columns = (episode.c.format, episode.c.lane_map)
+        statement = select(*columns).where(episode.c.format.startswith(prefix, autoescape=True)).distinct()
+        with self._session.read() as connection:
+            return sorted(read_as(*row) for row in connection.execute(statement))
+
+    def known_fingerprints(self, reading: str, candidates: Collection[Fingerprint]) -> set[Fingerprint]:
+        """Return those of the candidates that an episode with these reading options has."""
+        format_name, lane_map = parse_read_as(reading)
+        columns = (episode.c.size, episode.c.mtime_ns)
+        with self._session.read() as connection:
+            is_candidate = one_of(connection, episode.c.mtime_ns, sorted({one.mtime_ns for one in candidates}))
+            is_read_so = (episode.c.format == format_name, episode.c.lane_map == lane_map)
+            rows = connection.execute(select(*columns).where(*is_read_so, is_candidate).distinct())
+            return {Fingerprint(*row) for row in rows} & {*candidates}
 
     def save_scan(self, path: str, state: str, *, count: int) -> None:
         """Remember a state of the location at this absolute path, if it has `count` catalogued episodes.

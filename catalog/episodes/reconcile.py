@@ -89,7 +89,7 @@ def plan(
             steps.append(Step(record, "unchanged" if stored.is_same(record) else "changed", stored))
     new = [record for record, step in zip(batch, steps, strict=True) if step is None]
     new_steps = iter(_new_steps(connection, new, _free_uids(connection, new)))
-    set_aside = {_displaced_path(path, stored.uid): stored for (path, _), stored in displaced.items()}
+    set_aside = {displaced_path(path, stored.uid): stored for (path, _), stored in displaced.items()}
     return [step or next(new_steps) for step in steps], set_aside
 
 
@@ -157,7 +157,7 @@ def _find_displaced(
     return displaced
 
 
-def _displaced_path(path: str, uid: str) -> str:
+def displaced_path(path: str, uid: str) -> str:
     """Return the new path of a displaced episode, at which there is no file."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/.replaced/{uid}/{name}"

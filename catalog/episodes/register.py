@@ -14,12 +14,13 @@ from catalog.database.roots import Roots, add_roots, load_roots
 from catalog.database.schema import asset, checked, document, episode, finding, lane, layout, score, tag
 from catalog.episodes import scans
 from catalog.episodes.assets import transfer_annotations, write_assets
-from catalog.episodes.reconcile import Step, load_stored_episodes, plan, split_by_place
+from catalog.episodes.reconcile import Step, displaced_path, load_stored_episodes, plan, split_by_place
+from catalog.query.pages import load_ids
 from catalog.records import Outcome, Registered
 from catalog.vectors.ledger import advance, delete_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from catalog.episode_record import EpisodeRecord
 
@@ -84,6 +85,24 @@ def remove(connection: Connection, ids: Collection[int]) -> int:
         connection.execute(delete(episode).where(one_of(connection, episode.c.id, existing)))
         advance(connection)
     return len(existing)
+
+
+def supersede(connection: Connection, successors: Mapping[int, int | None]) -> None:
+    """Remove episodes whose annotations go to their successors; without one, they move to a path that no file has."""
+    rows = {row.id: row for row in load_ids(connection, [*successors])}
+    taken: dict[int, list[int]] = {}
+    for number in rows:
+        if (successor := successors[number]) is not None:
+            taken.setdefault(successor, []).append(number)
+    for successor, parts in taken.items():
+        transfer_annotations(connection, successor, parts=parts)
+        remove(connection, parts)
+    apart = [row for row in rows.values() if successors[row.id] is None]
+    delete_vectors(connection, [row.id for row in apart])
+    roots = load_roots(connection)
+    moved = [(*roots.stored_path(displaced_path(row.path, row.uid)), row.id) for row in apart]
+    update_rows(connection, episode, ("root_id", "path", "id"), moved)
+    advance(connection)
 
 
 def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> None:

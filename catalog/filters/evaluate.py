@@ -135,6 +135,7 @@ _SINGLES: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Any]]] = Mappi
     {
         "meta": _metadata,
         "lane": _lane,
+        "folder": lambda _, row, __: posixpath.dirname(row.path),
         "score": lambda field, _, facts: facts.scores.get(field.parts[0]),
         "review": lambda _, __, facts: facts.review and facts.review.state,
         "reviewer": lambda _, __, facts: facts.review and facts.review.who,

@@ -14,7 +14,7 @@ from wshard.core.messages import shown
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 FIELDS: Final[Mapping[str, type]] = MappingProxyType(
     {
@@ -23,6 +23,7 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "episode_id": str,
         "env_id": str,
         "root": str,
+        "folder": str,
         "path": str,
         "key": str,
         "format": str,
@@ -56,8 +57,8 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
     }
 )
 """Plain field -> type of its values. `text`: the full text of task and notes; `flag`: the name of a check with a
-finding; `root`: the folder that an episode's path is relative to; `vectors`: their number in a space; `asset`: the role
-of a file of an episode that consists of several."""
+finding; `root`: the folder that an episode's path is relative to; `folder`: the one that its file is in; `vectors`:
+their number in a space; `asset`: the role of a file of an episode that consists of several."""
 
 TIMES: Final = frozenset({"ingested_at", "reviewed_at", "note_at"})
 """Fields whose values are times: see times.py."""
@@ -167,6 +168,11 @@ class Field:
         )
 
     @property
+    def advice(self) -> str:
+        """What to write instead of a value of another type, after a space; "" for most fields."""
+        return " (an episode's name is episode:NAME)" if self.root == "id" else ""
+
+    @property
     def short(self) -> str:
         """The preferred notation: a plain field's alias if it has one."""
         return _SHORT.get(self.root, self.name)
@@ -205,12 +211,18 @@ def _check(field: Field, name: str) -> None:
         is_valid = (len(field.parts) == 1 or (field.root == "meta" and field.parts != ())) and field.channel is None
         expected = "meta.KEY, further keys after dots" if field.root == "meta" else f"{field.root}.NAME"
     else:
-        close = get_close_matches(name, [*FIELDS, *ALIASES], n=1)
-        default_advice = f"a key of the metadata is meta.{name}; the fields are {_listed()}"
-        advice = f"did you mean {close[0]}?" if close else default_advice
-        raise FilterError(f"expected a field, found {name!r} ({advice})")
+        raise FilterError(f"expected a field, found {name!r} ({advise_on_field(name)})", field=name)
     if not is_valid:
         raise FilterError(f"expected {expected}, found {name!r}")
+
+
+def advise_on_field(name: str, keys: Collection[str] = ()) -> str:
+    """Return what a name of no field may stand for; keys: the fields of metadata that an archive has."""
+    by_name = {key.rpartition(".")[2]: key for key in keys} | {key.removeprefix("meta."): key for key in keys}
+    close = get_close_matches(name, [*by_name, *FIELDS, *ALIASES], n=1)
+    if close:
+        return f"did you mean {by_name.get(close[0], close[0])}?"
+    return f"a key of the metadata is meta.{name}; the fields are {_listed()}"
 
 
 def _listed() -> str:

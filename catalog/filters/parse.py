@@ -45,6 +45,7 @@ _EXPECTED: Final[Mapping[type | None, str]] = {
     str: "text",
     None: "a value",
 }
+_KINDS: Final = ((str,), (int, float), (bool,))
 KEYWORDS: Final = frozenset({"OR", "AND", "NOT"})
 FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False}
 
@@ -66,7 +67,7 @@ def parse_comparison(field: str, text: str) -> Where:
     except FilterSyntaxError:
         raise
     except FilterError as error:
-        raise FilterSyntaxError(str(error)) from error
+        raise FilterSyntaxError(str(error), 0, field=error.field) from error
     if parser.position < len(text):
         parser.fail("expected one value (in double quotes if need be)", parser.position)
     return parsed
@@ -171,7 +172,11 @@ class _Parser:
             values.append(self.value(field))
         if field.root == "text" and len(values) == 1:
             return Compare(field.name, "contains", first)
-        return Compare(field.name, "in", values)
+        if field.type is not None:
+            return Compare(field.name, "in", values)
+        # Metadata may be of several types: 1, "1" and true are different values.
+        kinds = {kind: [value for value in values if type(value) in kind] for kind in _KINDS}
+        return any_of(*(Compare(field.name, "in", some) for some in kinds.values() if some))
 
     def lower_bound(self, field: Field, low: Scalar) -> Where:
         if self.at_end():
@@ -199,12 +204,10 @@ class _Parser:
         if match is None:
             self.fail("expected a value (in double quotes if need be)", start)
         self.position = match.end()
-        return self.typed(match[0], field.type if field else str, start)
-
-    def typed(self, text: str, type_: type | None, start: int) -> Scalar:
-        value = _as_type(text, type_)
+        type_ = field.type if field else str
+        value = _as_type(match[0], type_)
         if value is None:
-            self.fail(f"expected {_EXPECTED[type_]}", start)
+            self.fail(f"expected {_EXPECTED[type_]}{field.advice if field else ''}", start)
         return value
 
     def bounded(self, parsed: Where) -> Where:
@@ -221,7 +224,9 @@ class _Parser:
         except FilterSyntaxError:
             raise
         except FilterError as error:
-            raise FilterSyntaxError(f"{error}, at character {start + 1} of the filter", start) from error
+            raise FilterSyntaxError(
+                f"{error}, at character {start + 1} of the filter", start, field=error.field
+            ) from error
 
     def space(self) -> None:
         while self.position < len(self.text) and self.text[self.position].isspace():

@@ -6,7 +6,7 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, case, cast, literal_column, null, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, case, cast, func, literal_column, null, select
 
 from catalog.database.column_types import TEXT
 from catalog.database.roots import load_roots
@@ -46,6 +46,8 @@ def value_of(connection: Connection, field: Field, *, kind: str = "text") -> Col
         return _case_of(*by_key)
     if field.root == "path":
         return _path(connection)
+    if field.root == "folder":
+        return _folder(connection)
     if field.root in _SELECTS:
         return _SELECTS[field.root](field).correlate(episode).scalar_subquery()
     return episode.c[field.root]
@@ -70,7 +72,7 @@ def values_by_key(connection: Connection, field: Field) -> tuple[ColumnElement[i
 
 def depends_on_data(field: Field) -> bool:
     """Return True if the SQL of such a field depends on the contents of the database, which may change."""
-    return field.root in ("root", "path", "asset_path") or (
+    return field.root in ("root", "path", "folder", "asset_path") or (
         field.root == "lane" and field.parts[1] in ("dtype", "shape")
     )
 
@@ -101,9 +103,18 @@ def _folders(connection: Connection) -> dict[int, str]:
 
 
 def _path(connection: Connection) -> ColumnElement[Any]:
+    return _prefix(connection) + episode.c.path
+
+
+def _folder(connection: Connection) -> ColumnElement[Any]:
+    folder = func.rtrim(_prefix(connection) + folder_of(episode.c.path), "/", type_=TEXT)
+    return func.coalesce(func.nullif(folder, "", type_=TEXT), "/", type_=TEXT)
+
+
+def _prefix(connection: Connection) -> ColumnElement[Any]:
+    """Return what stands before the stored path: the folder of the root, with the trailing slash."""
     folders = _folders(connection).items()
-    prefixes = {number: folder.rstrip("/") + "/" for number, folder in folders}
-    return _case_of(episode.c.root_id, prefixes) + episode.c.path
+    return _case_of(episode.c.root_id, {number: folder.rstrip("/") + "/" for number, folder in folders})
 
 
 def _case_of(key: ColumnElement[int], values: Mapping[int, str]) -> ColumnElement[Any]:

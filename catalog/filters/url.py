@@ -29,7 +29,7 @@ def parse_query(query: str) -> Where:
     try:
         pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
     except ValueError as error:
-        raise FilterSyntaxError(f"expected parameters name=value joined by &, found {query!r}: {error}") from error
+        raise FilterSyntaxError(f"expected parameters name=value joined by &, found {query!r}: {error}", 0) from error
     return all_of(*(_read(name, value) for name, value in pairs))
 
 
@@ -53,5 +53,4 @@ def _read(name: str, value: str) -> Where:
             parsed = parse_comparison(field_name, value)
         return negation(parsed) if field_name != name else parsed
     except FilterError as error:
-        position = error.position if isinstance(error, FilterSyntaxError) else 0
-        raise FilterSyntaxError(f"parameter {name!r}: {error}", position) from error
+        raise FilterSyntaxError(f"parameter {name!r}: {error}", error.position or 0, field=error.field) from error

@@ -276,7 +276,7 @@ def _normal_scalar(field: Field, op: str, value: object) -> Scalar:
         if number is not None and not math.isnan(number):
             return number
     expected = type_.__name__ if field.root != "meta" else "text, number or flag (ordered: text or number)"
-    raise FilterError(f"expected a value of type {expected} for {field.name}, found {value!r}")
+    raise FilterError(f"expected a value of type {expected} for {field.name}, found {value!r}{field.advice}")
 
 
 def _value_type(field: Field, op: str, value: object) -> type:

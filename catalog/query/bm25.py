@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
 import math
+from bisect import insort
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, literal, select
 
 from catalog.database.schema import document, episode
-from catalog.filters.to_sql import condition
-from catalog.filters.where import MAX_COMPARISONS, Compare, all_of, any_of
+from catalog.filters.to_sql import condition, find_words
+from catalog.filters.where import EVERYTHING, MAX_COMPARISONS, Compare, all_of, any_of
 from catalog.full_text import BOUNDARY, words
 from catalog.query.pages import count_rows
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from catalog.filters.where import Where
 
@@ -26,6 +27,8 @@ LENGTH_NORMALISATION: Final = 0.75
 """b: how much the length of a text reduces its score, 0 to 1."""
 SAMPLED_TEXTS: Final = 256
 """Number of texts, those of the first episodes with any, whose mean length is used as that of all."""
+
+_TEXT: Final = literal(" ") + func.replace(document.c.words, f" {BOUNDARY} ", " ")  # words, each after a space
 
 
 def load_relevance(
@@ -43,19 +46,19 @@ def load_relevance(
         return []
     total = count_rows(connection, where)
     weights = [_weight(document_counts[word], total) for word in rarest]
-    score = _scorer(rarest, weights, mean_length=_mean_length(connection))
+    scores = _Scores(rarest, weights, _mean_length(connection))
+    if limit is None:
+        found = [(-scores.of(text), number) for number, text in _load_texts(connection, where, [*clauses.values()])]
+        return [(number, -negative) for negative, number in sorted(found)]
     best: list[tuple[int, float]] = []
-    for index, group in enumerate([[word] for word in rarest] if limit else [rarest]):
-        any_word = any_of(*(clauses[word] for word in group))
-        joined = document.join(episode, episode.c.id == document.c.episode_row)
-        statement = select(document.c.episode_row, document.c.words).select_from(joined)
-        matching = condition(connection, all_of(where, any_word))
-        with connection.execute(statement.where(matching)) as result:
-            best = _best(
-                best, result.cursor.fetchall(), score, limit
-            )  # raw tuples of the driver: SQLAlchemy's rows would double the time
+    any_word = any_of(*clauses.values())
+    for index, word in enumerate(rarest):
+        rows = _load_texts(connection, where, [clauses[word]])
+        best = _best(best, rows, scores, limit)
         if len(best) == limit and best[-1][1] >= sum(weights[index + 1 :]) * (SATURATION + 1):
             break
+        if len(rows) >= document_counts[rarest[-1]] and len(rows) == count_rows(connection, all_of(where, any_word)):
+            break  # every text has been scored
     return best
 
 
@@ -79,48 +82,63 @@ def _weight(document_count: int, total: int) -> float:
     return math.log(1 + (total - document_count + 0.5) / (document_count + 0.5))
 
 
+def _load_texts(connection: Connection, where: Where, clauses: Sequence[Compare]) -> Sequence[tuple[int, str]]:
+    """Return (episode id, text) of the matching episodes that contain any of the words, by id."""
+    source, key, matching = find_words(connection, clauses, "OR")
+    texts = source if source is document else source.join(document, document.c.episode_row == key)
+    statement = select(key, _TEXT).where(matching).order_by(key)
+    if where != EVERYTHING:
+        texts = texts.join(episode, episode.c.id == document.c.episode_row)
+        statement = statement.where(condition(connection, where))
+    with connection.execute(statement.select_from(texts)) as result:
+        rows: Sequence[tuple[int, str]] = result.cursor.fetchall()  # of the driver: SQLAlchemy's take twice the time
+        return rows
+
+
 def _mean_length(connection: Connection) -> float:
-    statement = select(document.c.words).order_by(document.c.episode_row).limit(SAMPLED_TEXTS)
-    lengths = [_length(text.split()) for text in connection.execute(statement).scalars()]
+    statement = select(_TEXT).order_by(document.c.episode_row).limit(SAMPLED_TEXTS)
+    lengths = [text.count(" ") for text in connection.execute(statement).scalars()]
     return sum(lengths) / len(lengths)
 
 
-def _length(words: Sequence[str]) -> int:
-    return len(words) - words.count(BOUNDARY)
+class _Scores(dict[tuple[int, ...], float]):
+    """BM25 by the length of a text and how often it has each word: thousands of texts have these in common."""
 
+    def __init__(self, words: Sequence[str], weights: Sequence[float], mean_length: float) -> None:
+        super().__init__()
+        self.words, self._weights, self._mean_length = words, weights, mean_length
 
-def _scorer(rarest: Sequence[str], weights: Sequence[float], *, mean_length: float) -> Callable[[str], float]:
-    """Return the function that scores a text."""
-    cached_scores: dict[tuple[int, ...], float] = {}  # by length and word counts, which thousands of texts share
+    def __missing__(self, key: tuple[int, ...]) -> float:
+        saturation = SATURATION * (1 - LENGTH_NORMALISATION + LENGTH_NORMALISATION * key[0] / self._mean_length)
+        terms = zip(key[1:], self._weights, strict=True)
+        self[key] = math.fsum(weight * count * (SATURATION + 1) / (count + saturation) for count, weight in terms)
+        return self[key]
 
-    def score(text: str) -> float:
-        words = text.split()
-        counts = (_length(words), *map(words.count, rarest))
-        if counts not in cached_scores:
-            saturation = SATURATION * (1 - LENGTH_NORMALISATION + LENGTH_NORMALISATION * counts[0] / mean_length)
-            terms = zip(counts[1:], weights, strict=True)
-            cached_scores[counts] = math.fsum(
-                weight * count * (SATURATION + 1) / (count + saturation) for count, weight in terms
-            )
-        return cached_scores[counts]
+    def of(self, text: str) -> float:
+        """Return the score of a text."""
+        found = text.split()
+        return self[len(found), *map(found.count, self.words)]
 
-    return score
+    def bounds(self, texts: Sequence[str]) -> list[float]:
+        """Return the most that each text can score: if all that begins with one of the words were this word."""
+        counts = [map(str.count, texts, repeat(beginning)) for beginning in (" ", *(f" {word}" for word in self.words))]
+        return list(map(self.__getitem__, zip(*counts, strict=True)))
 
 
 def _best(
-    best_so_far: Sequence[tuple[int, float]],
-    rows: Sequence[tuple[int, str]],
-    score: Callable[[str], float],
-    limit: int | None,
+    best_so_far: Sequence[tuple[int, float]], rows: Sequence[tuple[int, str]], scores: _Scores, limit: int
 ) -> list[tuple[int, float]]:
-    """Return the best of the earlier results and these rows, each episode once; limit None: all of them."""
-    numbers: dict[str, list[int]] = {}  # thousands of episodes have the same task
-    for number, text in rows:
-        numbers.setdefault(text, []).append(number)
-    known = dict(best_so_far)
-    scored = [(-value, number) for number, value in best_so_far]
-    for text, of_text in numbers.items():
-        lowest_first = -score(text)
-        scored += [(lowest_first, number) for number in of_text if number not in known]
-    ordered = sorted(scored) if limit is None else heapq.nsmallest(limit, scored)
-    return [(number, -negative) for negative, number in ordered]
+    """Return the best of the earlier results and these rows, each episode once.
+
+    Only the texts whose bounds are enough to be among them are split into words.
+    """
+    best, known = [(-value, number) for number, value in best_so_far], dict(best_so_far)
+    bounds = scores.bounds([text for _, text in rows])
+    for place in sorted(range(len(rows)), key=bounds.__getitem__, reverse=True):
+        number, text = rows[place]
+        if len(best) == limit and (-bounds[place], number) > best[-1]:
+            break
+        if number not in known:
+            insort(best, (-scores.of(text), number))
+            del best[limit:]
+    return [(number, -negative) for negative, number in best]

@@ -58,19 +58,8 @@ def load_facts(connection: Connection, ids: Collection[int], parts: Collection[s
     Restrict parts if possible: lanes take most of the time, and the Spaces of each episode scan the ledger.
     """
     requested = _PARTS if parts is None else parts
-    facts: dict[int, dict[str, Any]] = {
-        number: {
-            "lanes": {},
-            "scores": {},
-            "findings": [],
-            "notes": [],
-            "lineage": [],
-            "collections": set(),
-            "embedded": [],
-            "assets": [],
-        }
-        for number in ids
-    }
+    made = [(name, make) for name, make in _EMPTY.items() if name in requested]
+    facts: dict[int, dict[str, Any]] = {number: {name: make() for name, make in made} for number in ids}
     for name in sorted(requested):
         _PARTS[name](connection, facts)
     return {number: Facts(**{name: _frozen(part) for name, part in fields.items()}) for number, fields in facts.items()}
@@ -203,6 +192,15 @@ _PARTS: Final[Mapping[str, Callable[[Connection, dict[int, dict[str, Any]]], Non
         "collections": _load_collections,
         "embedded": _load_embedded,
         "assets": _load_assets,
+    }
+)
+
+
+_EMPTY: Final[Mapping[str, Callable[[], Any]]] = MappingProxyType(
+    {
+        **dict.fromkeys(("lanes", "scores"), dict),
+        **dict.fromkeys(("findings", "notes", "lineage", "embedded", "assets"), list),
+        "collections": set,
     }
 )
 

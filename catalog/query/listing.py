@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from catalog.filters.evaluate import NO_FACTS
 from catalog.query.columns import parts_needed
-from catalog.records import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,8 @@ def read_cells(query: Queries, columns: Sequence[Column], rows: Sequence[Episode
     """Return the values of each row by column."""
     parts = parts_needed(columns)
     facts = query.facts([row.id for row in rows], parts=parts) if parts else {}
-    cells = [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
+    known = ((row, facts.get(row.id, NO_FACTS)) for row in rows)
+    cells = [[column.value(row, about) for column in columns] for row, about in known]
     for place in [place for place, column in enumerate(columns) if column.name == "name"]:
         for values, name in zip(cells, query.short_names(rows), strict=True):
             values[place] = name

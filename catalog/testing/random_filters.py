@@ -56,7 +56,7 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "vectors": (0, 1, 2),
     "format": ("wshard", "lerobot", "l"),
     "lane_map": ("a=b", ""),
-    "root": ("/data/set", "/data", "/", "set"),
+    **dict.fromkeys(("root", "folder"), ("/data/set", "/data", "/", "set", "/data/set/left arm")),
     "asset": ("chunk", "manifest", "chu", *AWKWARD[1:3]),
     "asset_path": ("/data/set/episode_000005.wshard", "/data/set/episode_000005.wshard.parts/0.wshard", "parts/1", "/"),
     "asset_digest": ("digest 1", "digest of the manifest", "digest"),

@@ -155,15 +155,16 @@ class VectorLedger:
     def sample(self, space_id: int, about: int) -> list[int]:
         """Return the ids of about this many episodes with vectors in the space, all if there are fewer.
 
-        Equal archives give equal samples, which are spread over the order of embedding.
+        They depend on the ids alone, over which they are spread, so that equal archives give equal samples, however
+        many processes embedded them.
         """
         with self._session.read() as connection:
             conditions = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
             rows = int(connection.execute(select(func.count()).select_from(embedding).where(*conditions)).scalar_one())
             step = max(1, rows // about)
-            # Every n-th number would be biased: if spaces take turns, only every fourth number, say, is of this space.
-            # Fractions of seq times the golden ratio are evenly spread for any such pattern, except for very few rows.
-            fraction = embedding.c.seq % _GOLDEN_RATIO[0] * _GOLDEN_RATIO[1] % _FRACTION_RANGE
+            # Every n-th id would be biased: if kinds of episodes take turns, only every fourth, say, is in this space.
+            # Fractions of ids times the golden ratio are evenly spread for any such pattern, except for very few rows.
+            fraction = embedding.c.episode_row % _GOLDEN_RATIO[0] * _GOLDEN_RATIO[1] % _FRACTION_RANGE
             result = connection.execute(
                 select(embedding.c.episode_row).where(*conditions, fraction * step < _FRACTION_RANGE)
             ).scalars()

@@ -36,6 +36,17 @@ class FrameEncoder(Protocol):
 
 
 @runtime_checkable
+class WordEncoder(FrameEncoder, Protocol):
+    """A frame encoder that describes words, too, so that they find the frames that show what they say."""
+
+    def encode_words(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the features [N, D] of texts, in the space of the frames.
+
+        Raises EmbedderError if this one has no text, which says what has.
+        """
+
+
+@runtime_checkable
 class FramePooler(FrameEncoder, Protocol):
     """An embedder of frames whose vectors are made from the features of single frames, which can be stored.
 
@@ -46,12 +57,14 @@ class FramePooler(FrameEncoder, Protocol):
     def name(self) -> str:
         """As of any Embedder."""
 
-    @property
-    def stride(self) -> int:
-        """Of each window, every so many frames are described, from its first."""
+    def steps(self, length: int) -> NDArray[np.int64]:
+        """Return the frames of a window that are described, ascending, with its first."""
 
     def pool(self, windows: Sequence[NDArray[Any]]) -> Vectors:
-        """Return float32 [N, dim], one row per window of features float16 [T_i, 1, D]; those between strides are 0."""
+        """Return float32 [N, dim], one row per window of features float16 [T_i, 1, D].
+
+        Features of other frames than those that are described repeat the ones before.
+        """
 
 
 class Pooled:
@@ -76,17 +89,39 @@ def frame_pooler_of(embedder: object) -> FramePooler | None:
     return embedder if isinstance(embedder, FramePooler) and frame_encoder_of(embedder) else None
 
 
-def encode_checked(encoder: FrameEncoder, frames: NDArray[np.uint8]) -> NDArray[np.float16]:
+def encode_checked(
+    encoder: FrameEncoder, frames: NDArray[np.uint8], *, width: int | None = None
+) -> NDArray[np.float16]:
     """Return the features of frames as they are stored; raises EmbedderError for any that cannot be.
 
-    The encoder may be third-party code.
+    The encoder may be third-party code. width: the number of features of other frames.
     """
     name = encoder.fingerprint
     with translate_errors(name):
         features: Any = np.asarray(encoder.encode_frames(frames))
-    if features.ndim != 2 or len(features) != len(frames) or not features.shape[1] or features.dtype.kind != "f":
+    return _check_features(features, (len(frames), width), name)
+
+
+def encode_words(encoder: FrameEncoder, words: str) -> NDArray[np.float16]:
+    """Return the features [1, D] of words. Raises EmbedderError if the encoder has no text."""
+    name = encoder.fingerprint
+    if not isinstance(encoder, WordEncoder):
+        raise EmbedderError(
+            f"words: expected cameras that are described by an encoder of text and pictures (CLIP, SigLIP, SigLIP 2), "
+            f"found {name!r}: `wshard ingest PATHS --encoder FOLDER` does so; --text finds words of tasks and notes"
+        )
+    with translate_errors(name):
+        features: Any = np.asarray(encoder.encode_words([words]))
+    return _check_features(features, (1, None), name)
+
+
+def _check_features(features: Any, expected: tuple[int, int | None], name: str) -> NDArray[np.float16]:
+    """Return features [N, D] as they are stored; D: that of others, if there are."""
+    count, width = expected
+    is_sized = features.ndim == 2 and len(features) == count and features.shape[1] == (width or features.shape[1]) > 0
+    if not is_sized or features.dtype.kind != "f":
         found = f"{features.dtype} {[*features.shape]}"
-        raise EmbedderError(f"frame encoder {name!r}: expected features [{len(frames)}, D], found {found}")
+        raise EmbedderError(f"frame encoder {name!r}: expected features [{count}, {width or 'D'}], found {found}")
     if not (np.abs(features) <= _LARGEST).all():  # also of NaN
         raise EmbedderError(f"frame encoder {name!r}: expected finite features of at most {_LARGEST:g}")
     stored: NDArray[np.float16] = features.astype(np.float16)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 
 from embedders.base import Vectors, unit_rows
+from embedders.image.frame_rows import DescribedFrames
 from embedders.numeric import LARGEST, first_bad, is_real
-from embedders.trajectory.arc import ArcDct
-from embedders.trajectory.spectral import Dct, check_resolution, dct_matrix
+from embedders.trajectory.spectral import check_resolution, dct_matrix
 from embedders.window_batches import Cuts, episodes_of
 from wshard.errors import EmbedderError
 
@@ -29,29 +29,31 @@ PLANES: Final = frozenset({1, 3, 4})
 """Numbers of colour planes that the last axis of an image may have; the fourth, transparency, is ignored."""
 
 
-_LUMINANCE: Final = np.array([0.299, 0.587, 0.114])
-_CONSTANT: Final = 1e-6  # windows that vary less, relative to their largest value, vary by rounding only
+LUMINANCE: Final = np.array([0.299, 0.587, 0.114])
+"""Of grey in red, green and blue."""
+_COLOUR: Final = 2.0  # times the differences of colours count as much as differences of grey
+_BATCH_WINDOWS: Final = 32  # described at once, which still fit in the CPU cache
 
 
 @dataclass(frozen=True)
 class Frames:
     """Low spatial and temporal frequencies of the frames, and the amount of change from frame to frame.
 
-    Every frame is averaged down to `side` x `side` pixels, grey or, with `colour`, in three planes. The pixels of a
-    window are normalised to mean 0 and standard deviation 1, so that exposure and the scale of the values do not
-    matter. A frame becomes the first `block` x `block` coefficients of its 2-D DCT and the root mean square of its
-    difference from the previous frame. These rows are described like in `arcdct`, or like in `dct` with `in_time`: dim
-    = coefficients * (planes * block * block + 1), whatever the size of the frames.
+    Every frame is averaged down to `side` x `side` pixels: grey, and with `colour` how much redder and bluer than grey.
+    The pixels of a window are normalised to mean 0 and standard deviation 1 of grey, so that neither exposure, the
+    scale of the values nor the tint of the light matter. A frame becomes the first `block` x `block` coefficients of
+    the 2-D DCT of grey, half as many per side of both differences of colour, and the root mean square of the change of
+    grey from the previous frame. These rows are described like in `arcdct`, or like in `dct` with `in_time`: dim =
+    coefficients * (block * block + 2 * (block // 2) ** 2 + 1), whatever the size of the frames.
     """
 
     name: ClassVar[str] = "frames"
-    version: ClassVar[int] = 2  # 2: averages of bytes are rounded to float16, as they are stored
+    version: ClassVar[int] = 3  # 2: averages of bytes are rounded to float16, as they are stored; 3: colour
     uses_statistics: ClassVar[bool] = False
     takes_frames: ClassVar[bool] = True
-    stride: ClassVar[int] = 1
     metric: ClassVar[str] = "cosine"
 
-    colour: bool = False
+    colour: bool = True
     in_time: bool = False
     side: int = 16
     block: int = 8
@@ -70,8 +72,9 @@ class Frames:
         return asdict(self)
 
     def dim(self, channels: int) -> int:  # noqa: ARG002  (the same for frames of every size)
-        """Return coefficients * (planes * block * block + 1)."""
-        return self.coefficients * ((3 if self.colour else 1) * self.block**2 + 1)
+        """Return coefficients * (block * block + 1), and those of the differences of colour."""
+        colours = 2 * (self.block // 2) ** 2 if self.colour else 0
+        return self.coefficients * (self.block**2 + colours + 1)
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, height, width] or [T_i, height, width, planes].
@@ -82,11 +85,8 @@ class Frames:
         channels = None if statistics is None else statistics.mean.size
         if not windows:
             return np.empty((0, self.dim(0)), np.float32)
-        rows = []
-        for where, frames, spans in episodes_of_frames(windows, channels):
-            thumbnails = self._thumbnails(frames, where)
-            rows += [self._rows(thumbnails[start:stop]) for start, stop in spans.tolist()]
-        return self._over_time(rows)
+        episodes = episodes_of_frames(windows, channels)
+        return np.concatenate([self._describe(self._thumbnails(rows, where), cut) for where, rows, cut in episodes])
 
     @property
     def fingerprint(self) -> str:
@@ -95,45 +95,50 @@ class Frames:
 
     def encode_frames(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return [N, 3 * side * side]: frames [N, H, W, 3] averaged to side x side pixels in three colours."""
-        rows = [thumbnail(frame, f"frame {step}", self.side, colour=True) for step, frame in enumerate(frames)]
+        rows = [thumbnail(frame, f"frame {step}", self.side) for step, frame in enumerate(frames)]
         return np.stack(rows).reshape(len(rows), -1).astype(np.float32)
+
+    def steps(self, length: int) -> NDArray[np.int64]:
+        """Return all frames of a window."""
+        return np.arange(length)
 
     def pool(self, windows: Sequence[NDArray[Any]]) -> Vectors:
         """Return float32 [N, dim] as embed does, for windows of stored features [T_i, ...] of frames of bytes."""
-        episodes = episodes_of(windows)
-        planes = [(self._planes(features), spans) for features, spans in episodes]
-        return self._over_time(
-            [self._rows(rows[start:stop]) for rows, spans in planes for start, stop in spans.tolist()]
-        )
+        return np.concatenate([self._describe(self._planes(rows), cut) for rows, cut in episodes_of(windows)])
 
     def _thumbnails(self, frames: NDArray[Any], where: str) -> Rows:
-        """Return [T, planes, side, side]; of bytes as they are stored, so that vectors do not depend on the storage."""
+        """Return [T, 3, side, side]; of bytes as they are stored, so that vectors do not depend on the storage."""
         if frames.dtype == np.uint8:
             return self._planes(self.encode_frames(as_rgb(frames)).astype(np.float16))
-        named = ((frame, f"{where}, timestep {step}") for step, frame in enumerate(frames))
-        return np.stack([thumbnail(frame, name, self.side, colour=self.colour) for frame, name in named])
+        return np.stack([thumbnail(one, f"{where}, timestep {step}", self.side) for step, one in enumerate(frames)])
 
     def _planes(self, features: NDArray[Any]) -> Rows:
-        planes = features.astype(np.float64).reshape(len(features), 3, self.side, self.side)
-        return planes if self.colour else np.tensordot(planes, _LUMINANCE, (1, 0))[:, None]
+        return features.astype(np.float64).reshape(len(features), 3, self.side, self.side)
 
-    def _over_time(self, rows: list[Rows]) -> Vectors:
-        over_time = (
-            Dct(self.length, self.coefficients)
-            if self.in_time
-            else ArcDct(self.length, self.coefficients, damping=0.0, position=None)
-        )
-        return np.concatenate([unit_rows(over_time.describe([features])) for features in rows])
+    def _describe(self, thumbnails: Rows, spans: NDArray[np.int64]) -> Vectors:
+        """Return the vectors of windows [start, stop) of an episode; what they share is computed once."""
+        frames, basis = self._of_frames(thumbnails), dct_matrix(self.length, self.coefficients)
+        batches = (spans[first : first + _BATCH_WINDOWS] for first in range(0, len(spans), _BATCH_WINDOWS))
+        return np.concatenate([unit_rows(frames.over_time(one, basis, in_time=self.in_time)) for one in batches])
 
-    def _rows(self, thumbnails: Rows) -> Rows:
-        """Return [T, planes * block * block + 1]: the spectrum of every frame, and its change from the previous one."""
-        centred = thumbnails - thumbnails.mean()
-        spread = centred.std()
-        normalised = centred / spread if spread > _CONSTANT * np.abs(thumbnails).max() else np.zeros_like(thumbnails)
-        change = np.diff(normalised, axis=0, prepend=normalised[:1]).reshape(len(normalised), -1)
-        dct = dct_matrix(self.side, self.block)
-        spectrum = dct @ normalised @ dct.T / self.side
-        return np.hstack([spectrum.reshape(len(normalised), -1), np.sqrt((change**2).mean(axis=1, keepdims=True))])
+    def _of_frames(self, thumbnails: Rows) -> DescribedFrames:
+        red, green, blue = np.moveaxis(thumbnails, 1, 0)
+        grey = LUMINANCE[0] * red + LUMINANCE[1] * green + LUMINANCE[2] * blue
+        dct, half = dct_matrix(self.side, self.block), dct_matrix(self.side, self.block)[: self.block // 2]
+        spectra, means = [(dct @ grey @ dct.T / self.side).reshape(len(grey), -1)], [0]
+        for colour in (red, blue) if self.colour and self.block > 1 else ():
+            means.append(means[-1] + spectra[-1].shape[1])
+            spectra.append((half @ (_COLOUR * (colour - grey)) @ half.T / self.side).reshape(len(grey), -1))
+        flat, rows = grey.reshape(len(grey), -1), np.hstack([*spectra, np.zeros((len(grey), 1))])
+        moved, walked, steps = flat[1:] - flat[:-1], rows[1:, :-1] - rows[:-1, :-1], np.zeros(len(rows))
+        rows[1:, -1] = np.sqrt(_mean_squares(moved))
+        steps[:-1] = np.einsum("td,td->t", walked, walked)
+        return DescribedFrames(rows, means, _mean_squares(flat), np.abs(flat).max(axis=1), steps)
+
+
+def _mean_squares(rows: Rows) -> Rows:
+    found: Rows = np.einsum("td,td->t", rows, rows) / rows.shape[1]
+    return found
 
 
 def as_rgb(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -142,14 +147,12 @@ def as_rgb(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.repeat(planes, 3, axis=-1) if planes.shape[-1] == 1 else planes
 
 
-def thumbnail(frame: NDArray[Any], where: str, side: int, *, colour: bool = False) -> Rows:
-    """Return an image as [planes, side, side]: grey, or three planes. Raises EmbedderError, naming `where`, for NaN."""
+def thumbnail(frame: NDArray[Any], where: str, side: int) -> Rows:
+    """Return an image as [3, side, side], grey ones three times. Raises EmbedderError, naming `where`, for NaN."""
     image = frame.astype(np.float64, order="C").reshape(*frame.shape[:2], -1)
     check_values(image, where)
     planes = np.moveaxis(shrink(image, (side, side)), -1, 0)
-    if colour:
-        return planes[:3] if len(planes) >= len(_LUMINANCE) else np.repeat(planes[:1], 3, axis=0)
-    return np.tensordot(_LUMINANCE, planes[:3], 1)[None] if len(planes) >= len(_LUMINANCE) else planes[:1]
+    return planes[:3] if len(planes) >= len(LUMINANCE) else np.repeat(planes[:1], 3, axis=0)
 
 
 def episodes_of_frames(
@@ -196,12 +199,12 @@ def is_image(shape: Sequence[int]) -> bool:
 def shrink(image: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.float64]:
     """Resize `image` [H, W, C] to `size` (height, width) by area averaging."""
     height, width, planes = image.shape
-    rows = (_averages(height, size[0]) @ image.reshape(height, -1)).reshape(size[0], width, planes)
-    return np.ascontiguousarray(_averages(width, size[1]) @ rows)
+    rows = (averages(height, size[0]) @ image.reshape(height, -1)).reshape(size[0], width, planes)
+    return np.ascontiguousarray(averages(width, size[1]) @ rows)
 
 
 @lru_cache(maxsize=64)
-def _averages(before: int, after: int) -> NDArray[np.float64]:
+def averages(before: int, after: int) -> NDArray[np.float64]:
     """Return [after, before]: the weight of each source pixel in each target pixel; rows sum to 1."""
     edges = np.arange(after + 1) * (before / after)
     starts, stops = np.arange(before), np.arange(1, before + 1)
@@ -209,31 +212,3 @@ def _averages(before: int, after: int) -> NDArray[np.float64]:
     matrix: NDArray[np.float64] = np.maximum(overlap, 0.0) * (after / before)
     matrix.flags.writeable = False
     return matrix
-
-
-_SIDE: Final = 16
-_BLOCK: Final = 8
-_MIN_PIXELS: Final = 64  # pixels; of larger images every second, third, ... row and column is sufficient
-_CONSTANT_SKETCH: Final = 1e-6  # images with less relative variation are constant except for rounding
-
-
-def sketches(window: NDArray[Any], where: str) -> Rows:
-    """Return [T, 63] for images [T, height, width] or [T, height, width, planes] with sides of at least 16 pixels.
-
-    A frame is averaged to 16 x 16 grey pixels, normalised to mean 0 and standard deviation 1 (so that exposure and
-    scale do not matter), and described by the lowest 8 x 8 coefficients of its 2-D DCT without the mean. Equal frames
-    have equal rows. Raises EmbedderError, naming `where`, for NaN and for arrays that are not images.
-    """
-    check_frames(window, None, where)
-    stride = max(1, min(window.shape[1:3]) // _MIN_PIXELS)
-    dct = dct_matrix(_SIDE, _BLOCK)
-    rows = np.empty((len(window), _BLOCK**2 - 1))
-    for step, frame in enumerate(window):
-        (picture,) = thumbnail(frame[::stride, ::stride], f"{where}, timestep {step}", _SIDE)
-        centred = picture - picture.mean()
-        spread = centred.std()
-        if spread <= _CONSTANT_SKETCH * np.abs(picture).max():
-            rows[step] = 0.0
-        else:
-            rows[step] = (dct @ (centred / spread) @ dct.T).reshape(-1)[1:] / _SIDE
-    return rows

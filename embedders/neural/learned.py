@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from embedders.base import LaneEmbedder
-from embedders.neural.temporal_encoder import Encoder, load_encoder
+from embedders.neural.network import load_network
+from embedders.neural.temporal_encoder import Encoder
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Learned(LaneEmbedder):
     @cached_property
     def encoder(self) -> Encoder:
         """The loaded encoder. Raises EmbedderError."""
-        return load_encoder(self.weights)
+        return load_network(self.weights, Encoder)
 
     def parameters(self) -> Mapping[str, JSON]:
         """Return the parameters that affect vectors: the weights, not their path."""

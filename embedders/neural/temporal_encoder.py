@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from embedders.shard_arrays import digest_arrays, load_arrays, save_arrays
+from embedders.neural.network import NetworkShape, NumpyNetwork
 from embedders.trajectory.resample import arc_resample, joined
-from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -26,21 +23,18 @@ DILATIONS: Final = (1, 2, 4)
 TAPS: Final = 5
 _POSITION: Final = slice(3)  # the channels that span the arc, and what every timestep adds to it: as arcdct has them
 _EPSILON: Final = 1e-4
-_LARGEST: Final = 4096  # channels, width and dim: a file that claims more is not one of ours
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(NetworkShape):
     """The sizes of an encoder: channels of a window, width of its layers, dim of its vectors."""
+
+    network: ClassVar[str] = "an encoder"
+    largest: ClassVar[int] = 4096
 
     channels: int
     width: int = 64
     dim: int = 128
-
-    def __post_init__(self) -> None:
-        for name, size in vars(self).items():
-            if type(size) is not int or not 1 <= size <= _LARGEST:
-                raise EmbedderError(f"{name} of an encoder: expected a whole number of 1 to {_LARGEST}, found {size!r}")
 
     def arrays(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of every array of weights, by name, in the order in which they are applied."""
@@ -51,21 +45,11 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder:
-    """An encoder with its weights, float32 by name, as `Shape.arrays` lists them."""
+class Encoder(NumpyNetwork[Shape]):
+    """An encoder of these sizes."""
 
-    shape: Shape
-    weights: Mapping[str, NDArray[np.float32]]
-
-    @property
-    def ordered(self) -> dict[str, NDArray[np.float32]]:
-        """The weights in the order in which they are applied."""
-        return {name: self.weights[name] for name in self.shape.arrays()}
-
-    @cached_property
-    def sha256(self) -> str:
-        """The sha256 of shape and weights, in hex: equal for equal vectors, whatever the path."""
-        return digest_arrays(vars(self.shape), self.ordered)
+    shape_type: ClassVar[type[NetworkShape]] = Shape
+    file_kind: ClassVar[str] = "the encoder that `wshard train-embedder` wrote"
 
     def encode(self, windows: Sequence[Rows]) -> NDArray[np.float64]:
         """Return [N, dim] of z-scored windows [T_i, channels], not yet of unit length."""
@@ -94,15 +78,3 @@ def neighbours(rows: NDArray[np.float32], dilation: int) -> NDArray[np.float32]:
     padded = np.pad(rows, ((0, 0), (reach, reach), (0, 0)))
     length = rows.shape[1]
     return np.concatenate([padded[:, tap * dilation : tap * dilation + length] for tap in range(TAPS)], axis=2)
-
-
-def save_encoder(encoder: Encoder, path: str | os.PathLike[str]) -> None:
-    """Write an encoder to a Shard file atomically. Raises OSError."""
-    save_arrays(path, vars(encoder.shape), encoder.ordered)
-
-
-def load_encoder(path: str | os.PathLike[str]) -> Encoder:
-    """Read what `save_encoder` wrote. Raises EmbedderError, naming the file, for anything else."""
-    expected = "the encoder that `wshard train-embedder` wrote"
-    about, weights = load_arrays(path, expected, lambda about: Shape(**about).arrays())
-    return Encoder(Shape(**about), weights)

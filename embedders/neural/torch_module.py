@@ -168,6 +168,10 @@ class TorchModule:
         """Return the features [N, E] of frames [N, H, W, 3]."""
         return self._of_pictures(frames, range(len(frames)), "frames").astype(np.float32)
 
+    def steps(self, length: int) -> NDArray[np.int64]:
+        """Return every n-th frame of a window."""
+        return np.arange(0, length, self.stride)
+
     def pool(self, windows: Sequence[NDArray[Any]]) -> Vectors:
         """Return float32 [N, dim] as embed does, for windows of stored features [T_i, 1, E] of frames of bytes."""
         rows = (features[:: self.stride, 0].astype(np.float64) for features in windows)

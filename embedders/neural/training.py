@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from embedders.base import Vectors
+    from embedders.neural.frame_network import FrameShape
     from embedders.numeric import Rows
 
 FEWEST: Final = 64
@@ -57,7 +59,7 @@ def train(
     torch = import_library("torch", "torch")
     rng = np.random.default_rng(training.seed)
     neighbours = mutual_neighbours(windows)
-    weights = {name: torch.from_numpy(array).requires_grad_() for name, array in _initial_weights(shape, rng).items()}
+    weights = {name: torch.from_numpy(array).requires_grad_() for name, array in initial_weights(shape, rng).items()}
     optimizer = torch.optim.AdamW(weights.values(), lr=training.rate, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, training.rate, total_steps=training.steps)
     started = time.monotonic()
@@ -71,7 +73,7 @@ def train(
         ]
         first = _vectors(torch, weights, [disturb(windows[window], rng) for window in chosen])
         second = _vectors(torch, weights, [disturb(windows[window], rng) for window in partners])
-        loss = _contrast(torch, first, second, _mask_neighbours(neighbours, chosen), training.temperature)
+        loss = contrast(torch, first, second, _mask_neighbours(neighbours, chosen), training.temperature)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -84,8 +86,12 @@ def train(
 
 def mutual_neighbours(windows: Sequence[Rows]) -> list[NDArray[np.int64]]:
     """Return the mutual nearest neighbours of each window by arcdct."""
-    vectors = unit_rows(ArcDct(damping=0.0).describe(list(windows)))
-    nearest = np.empty((len(vectors), min(_NEIGHBOURS, len(vectors) - 1)), np.int64)
+    return mutual_nearest(unit_rows(ArcDct(damping=0.0).describe(list(windows))), _NEIGHBOURS)
+
+
+def mutual_nearest(vectors: Vectors, count: int) -> list[NDArray[np.int64]]:
+    """Return which of the `count` nearest of each unit row [N, D] have it among theirs."""
+    nearest = np.empty((len(vectors), min(count, len(vectors) - 1)), np.int64)
     for begin in range(0, len(vectors), _BATCH_ROWS):
         similarities = vectors[begin : begin + _BATCH_ROWS] @ vectors.T
         similarities[np.arange(len(similarities)), begin + np.arange(len(similarities))] = -2.0
@@ -99,7 +105,8 @@ def mutual_neighbours(windows: Sequence[Rows]) -> list[NDArray[np.int64]]:
     ]
 
 
-def _initial_weights(shape: Shape, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+def initial_weights(shape: Shape | FrameShape, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
+    """Return random weights, and biases of 0."""
     arrays = {}
     for name, size in shape.arrays().items():
         spread = 0.0 if len(size) == 1 else np.sqrt((2.0 if name.startswith("taps") else 1.0) / size[0])
@@ -137,7 +144,7 @@ def _mask_neighbours(neighbours: Sequence[NDArray[np.int64]], chosen: NDArray[np
     return is_neighbour
 
 
-def _contrast(torch: Any, first: Any, second: Any, is_neighbour: NDArray[np.bool_], temperature: float) -> Any:
+def contrast(torch: Any, first: Any, second: Any, is_neighbour: NDArray[np.bool_], temperature: float) -> Any:
     """Return the contrastive loss: each view should identify the other view of its window within the batch."""
     logits = (first @ second.T) / temperature
     logits = logits.masked_fill(torch.from_numpy(is_neighbour), float("-inf"))

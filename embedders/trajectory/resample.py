@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 def resample(rows: Rows, spans: Spans, length: int) -> NDArray[np.float64]:
     """Return [N, length, D]: of each window rows[start:stop] `length` >= 2 rows, evenly in time; linear in between."""
-    places = np.arange(length) * (spans[:, 1:] - spans[:, :1] - 1) / (length - 1)
-    return _read_at(rows, spans[:, 0], places)
+    return _read_at(rows, spans[:, 0], even_places(spans, length))
 
 
 def arc_resample(rows: Rows, spans: Spans, length: int, *, path: Rows, epsilon: float) -> NDArray[np.float64]:
@@ -29,13 +28,39 @@ def arc_resample(rows: Rows, spans: Spans, length: int, *, path: Rows, epsilon: 
     and a window that never moves is resampled in time. All columns are read at the same places. What comes of a window
     depends on its rows and its path alone, to the last bit.
     """
-    starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
-    order = np.argsort(sizes, kind="stable")
     steps = path[1:] - path[:-1]
     paces = np.sqrt(np.einsum("td,td->t", steps, steps)) + epsilon
+    return _read_at(rows, spans[:, 0], arc_places(paces, spans, length))
+
+
+def even_places(spans: Spans, length: int) -> NDArray[np.float64]:
+    """Return [N, length]: row numbers, evenly in time, counted from the start of each window and with fractions."""
+    places: NDArray[np.float64] = np.arange(length) * (spans[:, 1:] - spans[:, :1] - 1) / (length - 1)
+    return places
+
+
+def arc_places(paces: NDArray[np.float64], spans: Spans, length: int) -> NDArray[np.float64]:
+    """Return [N, length]: row numbers, evenly along the path; paces: how long each step from row to row is."""
+    starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
+    order = np.argsort(sizes, kind="stable")
     places = np.empty((len(spans), length))
     places[order] = _places(_arcs(paces, starts[order], sizes[order]), sizes[order], length)
-    return _read_at(rows, starts, places)
+    return places
+
+
+def spectral_weights(places: NDArray[np.float64], most: int, basis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return [N, K, most]: what times the rows of a window is `basis` [K, L] times its rows at L places.
+
+    most: rows of the longest window. Costs less than reading wide rows at many places.
+    """
+    below = places.astype(np.intp)
+    beyond = (places - below)[:, None] * basis
+    bins = (np.arange(len(places))[:, None] * len(basis) + np.arange(len(basis)))[..., None] * (most + 1)
+    at = (bins + below[:, None]).ravel()
+    size = len(places) * len(basis) * (most + 1)
+    shares: Any = np.bincount(at, (basis - beyond).ravel(), size) + np.bincount(at + 1, beyond.ravel(), size + 1)[:size]
+    weights: NDArray[np.float64] = shares.reshape(len(places), len(basis), most + 1)[..., :most]
+    return weights
 
 
 def joined(windows: Sequence[Rows]) -> tuple[Rows, Spans]:
@@ -97,19 +122,28 @@ def smooth(rows: Rows, count: int, spans: Spans | None = None) -> Rows:
 
     spans: windows of the rows one after the other [N, 2], each smoothed by itself, to the last bit; None: one.
     """
-    most, sizes = count // 2, np.array([len(rows)]) if spans is None else spans[:, 1] - spans[:, 0]
+    most, numbers = count // 2, np.arange(len(rows))
+    if spans is None:
+        counts = np.minimum(numbers, most) + np.minimum(numbers[::-1], most) + 1
+        alone: Rows = _sum_around(rows, most) / counts[:, None]
+        return alone
+    sizes = spans[:, 1] - spans[:, 0]
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    numbers = np.arange(len(rows))
     # Zeros between the windows add nothing.
     places = numbers + np.repeat(np.arange(len(sizes)) * most, sizes)
     apart = np.zeros((len(rows) + len(sizes) * most, rows.shape[1]))
     apart[places] = rows
-    total = apart.copy()
-    for step in range(1, most + 1):  # in one order for every row: equal rows stay equal
-        total[step:] += apart[:-step]
-        total[:-step] += apart[step:]
     before = numbers - starts
     counts = np.minimum(before, most) + np.minimum(np.repeat(sizes, sizes) - 1 - before, most) + 1
-    found: Rows = total.take(places, axis=0)
+    found: Rows = _sum_around(apart, most).take(places, axis=0)
     found /= counts[:, None]
     return found
+
+
+def _sum_around(rows: Rows, most: int) -> Rows:
+    """Return the sum of each row and of up to so many on each side, in one order for every row: equal ones stay so."""
+    total: Rows = rows.astype(np.float64)
+    for step in range(1, most + 1):
+        total[step:] += rows[:-step]
+        total[:-step] += rows[step:]
+    return total

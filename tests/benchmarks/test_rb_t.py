@@ -53,12 +53,23 @@ def test_copies_lie_where_it_is_stated_and_nowhere_else(modules):
     assert changed == {episode for episode, _, _ in places}
 
 
-def test_average_precision_is_that_of_the_other_measure(modules):
-    import rb_a  # noqa: PLC0415  (importable only with the fixture)
+def test_average_precision_and_gain_are_those_of_slow_loops(modules):
+    import rb_ranking  # noqa: PLC0415  (importable only with the fixture)
 
     archive = make_archive(modules, 40)
     scores = np.random.default_rng(8).normal(size=(len(archive.asking), 40))
-    assert modules.t.average_precisions(scores, archive).mean() == pytest.approx(rb_a.scored(scores, archive)[0])
+    found = rb_ranking.average_precisions(scores, archive.tasks, archive.asking)
+    relevant = archive.tasks[None] == archive.tasks[archive.asking][:, None]
+    gains = rb_ranking.gains(scores, relevant)
+    for row, own, precision, gain in zip(scores, archive.asking, found, gains, strict=True):
+        order = sorted((number for number in range(40) if number != own), key=lambda number: -row[number])
+        ranks = [rank for rank, number in enumerate(order, 1) if archive.tasks[number] == archive.tasks[own]]
+        assert precision == pytest.approx(np.mean([count / rank for count, rank in enumerate(ranks, 1)]))
+        best = sorted(range(40), key=lambda number: -row[number])[:10]
+        hits = [
+            1 / np.log2(rank + 1) for rank, number in enumerate(best, 1) if archive.tasks[number] == archive.tasks[own]
+        ]
+        assert gain == pytest.approx(sum(hits) / sum(1 / np.log2(rank + 1) for rank in range(1, 9)))  # of eight
 
 
 def test_series_are_read_from_text(modules):

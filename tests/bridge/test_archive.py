@@ -144,3 +144,22 @@ def test_signatures_are_those_of_the_table(method, kind, elsewhere):
         if not option.many and option.kind in (int, float) and not np.isinf(option.most):
             with pytest.raises(QueryError, match=f"{option.name}: expected"):
                 kind(**{option.name: option.most + 1})
+
+
+def test_annotations_take_filters_hits_and_names(lab):
+    tagged = lambda name: sorted(ref.episode_id for ref in lab.where(f"tag:{name}"))  # noqa: E731
+    assert lab.tag("env:task-1", "one") == 3
+    assert lab.tag(lab.where("env:task-0")[:2], "hits") == lab.tag(lab.episode("task-1-2"), "hits") + 1 == 2
+    assert lab.tag(["task-0-0", *lab.catalog.query.ids("env:task-1")], "listed") == 4
+    assert [tagged(name) for name in ("hits", "listed")] == [
+        ["task-0-0", "task-0-1", "task-1-2"],
+        ["task-0-0", "task-1-0", "task-1-1", "task-1-2"],
+    ]
+    assert lab.tag("", "listed", remove=True) == 4
+    assert (lab.note("tag:hits", "slips"), lab.review("tag:hits", "rejected", who="ann")) == (3, 3)
+    assert len(lab.where("slips review:rejected reviewer:ann")) == 3
+    with pytest.raises(QueryError, match=r"name of an episode: \['task-0-1'\], in a list, names it"):
+        lab.tag("task-0-1", "bad")
+    with pytest.raises(EntryNotFoundError):
+        lab.tag(["task-0-1", "nobody"], "bad")
+    assert tagged("bad") == []

@@ -95,6 +95,7 @@ def replay_arm(job: Job, actions: np.ndarray[Any, Any]) -> dict[str, np.ndarray[
 
 
 @pytest.mark.parametrize(("task", "episode"), [("reach-v3", 10)])
+@pytest.mark.long
 def test_an_arm_episode_is_what_the_simulator_does_under_the_recorded_actions(recorded, task, episode):
     job = job_of(task, episode)
     recorded = load_wshard(recorded(task, episode))
@@ -144,6 +145,7 @@ def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actio
 
 
 @pytest.mark.parametrize(("task", "success_means_terminated"), [("CartPole-v1", False), ("MountainCar-v0", True)])
+@pytest.mark.long
 def test_success_is_reported_where_the_environment_defines_it(recorded, task, success_means_terminated):
     for episode in (0, 5):
         found = load_wshard(recorded(task, episode))
@@ -226,6 +228,7 @@ def test_a_file_that_another_process_records_is_not_touched(tmp_path):
     assert load_wshard(path).id == "theirs"
 
 
+@pytest.mark.long
 def test_all_jobs_are_recorded_once_and_progress_counts_them(tmp_path):
     jobs = [job_of("Pendulum-v1", 0), *map(short_job, range(3))]  # of two tasks, so that there is work for two
     record(jobs[-1], tmp_path)
@@ -299,6 +302,7 @@ def test_ctrl_c_stops_all_processes_quietly_and_leaves_whole_files(tmp_path, rec
         load_wshard(path)
 
 
+@pytest.mark.long
 def test_workers_end_when_their_parent_is_killed(recorder):
     while int(recorder.stdout.readline().split()[0]) == 0:
         pass

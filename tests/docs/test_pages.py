@@ -14,7 +14,7 @@ from pasted_pages import is_same, run_page, write_outputs
 from paths import ROOT
 
 from wshard import Thresholds, errors
-from wshard.core.quality.cameras import LIMITS
+from wshard.core.quality.cameras import CHECKS as CAMERA_CHECKS
 from wshard.core.quality.checks import CHECKS
 from wshard.core.quality.thresholds import CAMERA
 from wshard.training.data import registry
@@ -96,7 +96,7 @@ def test_the_docs_name_only_verbs_that_exist():
 
 def test_every_quality_check_and_limit_is_in_the_docs():
     page = (ROOT / "docs" / "quality.md").read_text()
-    cameras = [CAMERA + name for name in LIMITS]
+    cameras = [CAMERA + name for name in CAMERA_CHECKS]
     missing = [
         name for name in (*CHECKS, *cameras, *(one.name for one in fields(Thresholds))) if f"`{name}`" not in page
     ]

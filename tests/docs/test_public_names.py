@@ -43,6 +43,7 @@ DOCUMENTED = {
     "wshard.webdataset",
     "wshard.testing",
     "embedders.testing",
+    "embedders.image.testing",
     "wshard.formats.contract",
 }
 NOT_IMPORTED = {"bridge.index.deepdata.waiting", "wshard.partial"} | {  # entry points

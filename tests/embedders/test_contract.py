@@ -68,7 +68,7 @@ class TestFrames(EmbedderContract):
 
 class TestFramesInColour(EmbedderContract):
     shape = (24, 18, 3)
-    make = partial(Frames, colour=True, in_time=True, side=9, block=9)
+    make = partial(Frames, colour=False, in_time=True, side=9, block=9)
 
 
 class TestMean(EmbedderContract):

@@ -1,10 +1,19 @@
-"""Ingest on a real Dask cluster: what one process makes, also when workers or the scheduler are lost."""
+"""Ingest on a real Dask cluster: what one process makes, also when workers or the scheduler are lost.
+
+WSHARD_KILLS: at how many random moments something is killed (`make torture`: 20).
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from random import Random
 
+import distributed
 import numpy as np
 import pytest
 from bridge_episodes import episode, save, vectors_of
@@ -13,6 +22,9 @@ from dask_cluster import running_scheduler, running_worker, say_who, square_all
 from bridge.support.workers import workers
 from wshard import TrajectoryIngestor
 from wshard.errors import IngestError
+
+EPISODES = 600  # three tasks
+KILLS = int(os.environ.get("WSHARD_KILLS", "1"))
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +94,81 @@ def test_wrong_addresses_clusters_without_workers_and_lost_schedulers_are_said(t
             os.killpg(scheduler.pid, signal.SIGKILL)
             with pytest.raises(IngestError, match="does not answer any more; committed work is safe"):
                 list(results)
+
+
+class Cluster(ExitStack):
+    """A scheduler and two workers of its own."""
+
+    def __init__(self, folder) -> None:
+        super().__init__()
+        folder.mkdir()
+        self.scheduler, self.address = self.enter_context(running_scheduler(folder))
+        self.enter_context(running_worker(folder, self.address, count=2))
+
+    def worker(self):
+        with distributed.Client(f"tcp://{self.address}", set_as_default=False) as client:
+            return client.submit(os.getpid, pure=False).result()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Return a folder of episodes, the vectors that one process makes of them, and the seconds that a cluster takes."""
+    folder = tmp_path_factory.mktemp("data")
+    save(folder / "episodes", *(episode(n % 5, n, 8, spread=3.0) for n in range(EPISODES)))
+    with TrajectoryIngestor(folder / "alone") as ingestor:
+        assert ingestor.ingest(folder / "episodes").embedded == EPISODES
+    with Cluster(folder / "cluster") as cluster:
+        started = time.monotonic()
+        process = start_ingest(folder / "episodes", folder / "shared", cluster.address)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        seconds = time.monotonic() - started
+    return folder / "episodes", vectors_of(folder / "alone"), seconds
+
+
+def start_ingest(folder, archive, address):
+    command = [
+        sys.executable,
+        "-m",
+        "wshard",
+        "ingest",
+        folder,
+        "--archive",
+        archive,
+        "--executor",
+        f"dask://{address}",
+    ]
+    return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(KILLS))
+def test_the_same_command_finishes_what_a_kill_at_any_moment_left(tmp_path, data, seed):
+    folder, expected, seconds = data
+    archive, random = tmp_path / "archive", Random(seed)
+    victim = ("worker", "scheduler", "command")[seed % 3]
+    with Cluster(tmp_path / "first") as cluster:
+        worker = cluster.worker()
+        process = start_ingest(folder, archive, cluster.address)
+        time.sleep(random.random() * seconds)
+        match victim:
+            case "worker":
+                os.kill(worker, signal.SIGKILL)
+            case "scheduler":
+                os.killpg(cluster.scheduler.pid, signal.SIGKILL)
+            case "command":
+                process.kill()
+        _, errors = process.communicate(timeout=120)
+        match victim:
+            case "worker":
+                assert process.returncode == 0, errors
+            case "scheduler":
+                assert process.returncode == 0 or "scheduler" in errors, errors
+                assert "Traceback" not in errors
+    with Cluster(tmp_path / "second") as cluster:
+        process = start_ingest(folder, archive, cluster.address)
+        _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    made = vectors_of(archive)
+    assert made.keys() == expected.keys()
+    assert all(np.array_equal(rows, made[key]) for key, rows in expected.items())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import get_context
@@ -50,9 +51,10 @@ def index_of(archive: Path, random: Random) -> Iterator[Shelf]:
 
 
 def rebuild(archive: Path) -> None:
-    """Make the copy anew, in a process that will be killed."""
+    """Make the copy anew, in a process that will be killed, or ends where whoever kills it cannot any more."""
+    until = time.monotonic() + 20
     with Catalog.open(archive / "catalog.db") as catalog, EmbeddedIndex(catalog, archive / "index", tail_rows=0) as one:
-        while True:
+        while time.monotonic() < until:
             one.rebuild(SPACE)
 
 

@@ -149,7 +149,7 @@ class Overtaken:
 MOMENTS = [*((WindowPlan(), moment) for moment in (2, 6, 0, 4)), *((WindowPlan(5, 4), moment) for moment in (1, 3, 6))]
 
 
-@pytest.mark.parametrize(("windows", "moment"), MOMENTS if KILLS > 2 else MOMENTS[::2])
+@pytest.mark.parametrize(("windows", "moment"), MOMENTS if KILLS > 2 else MOMENTS[::4])
 def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, moment, windows):
     archive = tmp_path / "archive"
     first = save(tmp_path / "first", *(episode(0, n, 8) for n in range(5)))
@@ -195,6 +195,7 @@ def test_searches_beside_an_ingest_see_more_and_more(tmp_path, data):
         assert len(retriever.search_similar_episodes(episode(1, 1, 8, spread=3.0), 10_000)) == EPISODES
 
 
+@pytest.mark.long
 def test_no_worker_outlives_an_ingest_that_is_killed(tmp_path, data):
     victim = child(tmp_path / "archive", data[0], 3)
     while (line := victim.stdout.readline().split())[:1] != ["workers"] or len(line) < 3:

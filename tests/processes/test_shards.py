@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import signal
 import time
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from bridge.index.base import Answer, Matches, Request
 from bridge.index.shards.index import open_shards
 from bridge.index.shards.merge import check_answer
 from bridge.index.shards.naming import Share
+from bridge.index.shards.shard import Caller
 from bridge.testing.index_contract import IndexContract
 from catalog import EVERYTHING, Catalog
 from embedders.space import Space
@@ -37,6 +41,7 @@ def cluster(tmp_path_factory):
         yield f"dask://{address}"
 
 
+@pytest.mark.long
 class TestShards(IndexContract):
     filters = int(os.environ.get("WSHARD_FILTERS", "200"))
 
@@ -100,16 +105,55 @@ def test_a_killed_worker_is_said_and_its_shard_is_started_again_elsewhere(tmp_pa
         assert again.matches == whole.matches
 
 
+def search_for(seconds, index, space, query):
+    """Search again and again."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        index.search(space, query, Request(12, EVERYTHING))
+
+
 def index_all(index, space, query):
     """Return all matches, once every shard answers."""
     until = time.monotonic() + 60
-    while not (answer := index.search(space, query, Request(1000, EVERYTHING))).exact:
-        assert time.monotonic() < until, answer.coverage
+    while time.monotonic() < until:
+        with suppress(IndexUnreachableError):  # they have just been started
+            answer = index.search(space, query, Request(1000, EVERYTHING))
+            if answer.exact:
+                return answer.matches
         time.sleep(0.2)
-    return answer.matches
+    raise AssertionError(index.search(space, query, Request(1000, EVERYTHING)).coverage)
 
 
-def test_stopped_and_stale_shards_and_those_of_another_archive_are_named(cluster, lab, tmp_path):
+@pytest.mark.long
+def test_a_stopped_worker_is_silent_until_it_goes_on_and_a_lost_scheduler_is_said(tmp_path, lab):
+    with (
+        running_scheduler(tmp_path) as (scheduler, address),
+        running_worker(tmp_path, address, count=2),
+        Catalog.open(lab / "catalog.db") as catalog,
+        open_shards(f"dask://{address}/lab?timeout=2", catalog, lab) as index,
+        open_shards(f"dask://{address}/twice?replicas=2&timeout=4", catalog, lab) as twice,
+    ):
+        space, query = space_of(catalog)
+        request = Request(12, EVERYTHING)
+        matches = index_all(index, space, query)[:12]
+        assert list(index_all(twice, space, query)[:12]) == list(matches)
+        worker = index._client.submit(os.getpid).result()
+        os.kill(worker, signal.SIGSTOP)
+        started = time.monotonic()
+        without = index.search(space, query, request)
+        assert time.monotonic() - started < 4
+        whole = twice.search(space, query, request)
+        os.kill(worker, signal.SIGCONT)
+        assert (whole.exact, whole.coverage, [*whole.matches]) == (True, "2 of 2 shards", [*matches])
+        assert not without.exact
+        assert without.coverage.endswith("of 2 is silent")
+        assert list(index_all(index, space, query)[:12]) == list(matches)
+        os.killpg(scheduler.pid, signal.SIGKILL)
+        with pytest.raises(IndexUnreachableError, match="the scheduler does not answer any more"):
+            search_for(30, index, space, query)
+
+
+def test_stale_shards_and_those_of_another_archive_or_version_are_named(cluster, lab, tmp_path, monkeypatch):
     older, url = tmp_path / "older.db", f"{cluster}/named"
     shutil.copy(lab / "catalog.db", older)
     with Catalog.open(older) as catalog, open_shards(url, catalog, lab) as index:
@@ -119,6 +163,16 @@ def test_stopped_and_stale_shards_and_those_of_another_archive_are_named(cluster
         catalog.episodes.remove([catalog.query.ids()[0]])
         with pytest.raises(IndexUnreachableError, match=r"0 of 2 shards answered; shard 1 of 2 is stale, at \d+ of"):
             index.search(space, query, Request(3, EVERYTHING))
+    monkeypatch.setattr("bridge.index.shards.index.Caller", partial(Caller, version="99"))
+    with (
+        Catalog.open(older) as catalog,
+        open_shards(url, catalog, lab) as index,
+        pytest.raises(
+            VectorIndexError, match=r"shard . of 2: expected to be one of .*version='99'.*: use another name"
+        ),
+    ):
+        index.search(space, query, Request(3, EVERYTHING))
+    monkeypatch.undo()
     with Catalog.open(older) as catalog:
         catalog.copy_to(tmp_path / "other.db")
     with (
@@ -127,12 +181,17 @@ def test_stopped_and_stale_shards_and_those_of_another_archive_are_named(cluster
         pytest.raises(VectorIndexError, match=r"shard . of 2: expected to be one of .*: use another name"),
     ):
         index.search(space, query, Request(3, EVERYTHING))
-    with (
-        Catalog.open(older) as catalog,
-        open_shards(f"{url}?shards=5", catalog, lab) as index,
-        pytest.raises(UnknownIndexError, match="named: expected 5 shards, found 2"),
+    for options, expected in (
+        ("named?shards=5", "named: expected 5 shards, found 2: use another name"),
+        ("named?replicas=2", "named: expected 2 replicas, found 1: use another name"),
+        ("other?replicas=3", "expected at least 3 workers, as each replica is on another one, found 2"),
     ):
-        index.search(space, query, Request(3, EVERYTHING))
+        with (
+            Catalog.open(older) as catalog,
+            open_shards(f"{cluster}/{options}", catalog, lab) as index,
+            pytest.raises((UnknownIndexError, IndexUnreachableError), match=re.escape(expected)),
+        ):
+            index.search(space, query, Request(3, EVERYTHING))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +212,9 @@ def test_an_answer_that_no_shard_gives_is_refused(episodes, scores, expected):
         check_answer(Share(1, 3), Answer(columns, exact=True, scored=9), Request(2, EVERYTHING), "cosine")
 
 
-@pytest.mark.parametrize("url", ["dask://host/lab", "dask://host:1", "dask://host:1/lab?shards=0", "dask://h:1/a?x=1"])
+@pytest.mark.parametrize(
+    "url", ["dask://host/lab", "dask://host:1", "dask://host:1/lab?shards=0", "dask://h:1/a?replicas=0"]
+)
 def test_other_urls_are_refused(url, lab):
     with Catalog.open(lab / "catalog.db") as catalog, pytest.raises(UnknownIndexError, match="expected dask://HOST"):
         open_shards(url, catalog, lab)

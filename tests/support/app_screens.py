@@ -117,7 +117,8 @@ def open_dialog(page: Page, opener: str) -> None:
     if len(opener) == 1:
         page.keyboard.press(opener)
     else:
-        page.locator("button, summary").get_by_text(opener, exact=True).filter(visible=True).first.click()
+        openers = page.locator("button, details:not(.facet) > summary")
+        openers.get_by_text(opener, exact=True).filter(visible=True).first.click()
 
 
 def take_screens(app: RunningApp, browser: Browser, name: str, only: str) -> None:
@@ -136,7 +137,7 @@ def take_screens(app: RunningApp, browser: Browser, name: str, only: str) -> Non
                 try:
                     page.goto(app.url + path.format(*uids))
                     page.locator(sign if view in PAGES else ".grid .rows a, table.plain, .search").first.wait_for()
-                    page.wait_for_timeout(500)
+                    page.wait_for_timeout(1000)
                     if view in DIALOGS:
                         open_dialog(page, sign)
                         page.wait_for_timeout(300)

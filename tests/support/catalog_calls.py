@@ -115,6 +115,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "in a query": lambda w: w.catalog.query.ids("collection:short"),
     "picks": lambda w: w.catalog.collections.picks("chosen"),
     "picked": lambda w: w.catalog.collections.picked("chosen"),
+    "gone picks": lambda w: w.catalog.collections.gone(),
     "combine": lambda w: w.catalog.collections.combine("both", "union", "chosen", "short"),
     "split": lambda w: w.catalog.collections.split("chosen", {"a": 0.5, "b": 0.5}, by=["env_id", "tag"]),
     "ancestors": lambda w: w.catalog.collections.ancestors("chosen"),

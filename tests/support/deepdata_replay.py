@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from local_server import run_server
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -57,16 +59,9 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-@contextmanager
-def serving(respond: Any, port: int = 0) -> Iterator[Server]:
-    with Server(respond, port) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+def serving(respond: Any, port: int = 0) -> AbstractContextManager[Server]:
+    """Run a server that answers by this function."""
+    return run_server(Server(respond, port))
 
 
 class Replay:

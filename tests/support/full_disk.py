@@ -97,7 +97,22 @@ def record(folder):
             recording.write_timestep(step, {"s": np.full(100, step)}, {}, step, False)
 
 
-def recorded_in_part(folder):
+def record_camera(folder):
+    """Record an episode with a camera as video."""
+    channels = [{"id": "signal/s", "codec": "h264:1"}]
+    frames = np.random.default_rng(0).integers(0, 255, (20, 64, 64, 3), np.uint8)
+    with WShardStreamWriter(folder / "a.wshard", "e", channels) as recording:
+        recording.begin_episode()
+        for frame in frames:
+            recording.write_timestep({"s": frame})
+
+
+def counts_up(found):
+    """Say whether these are the first rows of `record`."""
+    return np.array_equal(found, np.repeat(np.arange(len(found))[:, None], 100, 1))
+
+
+def recorded_in_part(folder, is_right=counts_up):
     """Allow a .partial that holds the first timesteps; discard it, so that the next attempt can begin."""
     partial_file = folder / "a.wshard.partial"
     if not partial_file.exists():
@@ -107,8 +122,7 @@ def recorded_in_part(folder):
     shutil.copy(partial_file, other)
     try:
         found = load_wshard(recover(other / partial_file.name)).observations["s"].data
-        right = np.repeat(np.arange(len(found))[:, None], 100, 1)
-        return bool(np.array_equal(found, right))
+        return bool(is_right(found))
     except WShardError as error:
         return "nothing to recover" in str(error)
     finally:
@@ -343,6 +357,9 @@ WAYS = {
     "save": Way(save_new, loaded, save_older),
     "save compressed": Way(partial(save_new, compression="zstd"), loaded, save_older),
     "record": Way(record, loaded, between=recorded_in_part),
+    "record a camera": Way(
+        record_camera, loaded, between=partial(recorded_in_part, is_right=lambda found: len(found) in {0, 10, 20})
+    ),
     "record over": Way(record, loaded, save_older, between=recorded_in_part),
     "chunked": Way(chunk, chunks, between=chunked_in_part, beside=r"e_chunk_\d+\.wshard"),
     "chunked over": Way(chunk, chunks, partial(chunk, seed=0), chunked_in_part, beside=r"e_chunk_\d+\.wshard"),
@@ -392,7 +409,7 @@ WAYS = {
 
 LONG = ("pack", "pack files over", "folder, overwrite", "video, append", "video, overwrite", "lance, overwrite")
 LONG += ("hdf5, append", "lance_video, append", "lance_video, overwrite", "convert a set", "merge sets")
-LONG += ("save", "record", "chunked", "convert to npz", "repair", "unpack", "ingest", "restore")
+LONG += ("save", "record", "record a camera", "chunked", "convert to npz", "repair", "unpack", "ingest", "restore")
 """Ways that are like others: with one size of the disk, they are left out."""
 
 

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from bridge.index.embedded import disk_copy
+from bridge.index.embedded import copy_folders
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,4 +18,4 @@ def home_of(archive: Path, space: Space) -> Path:
     """Return the folder of a Space's copies in the archive's own folder of copies."""
     with closing(sqlite3.connect(archive / "catalog.db")) as raw:
         (archive_id,) = raw.execute("SELECT archive_id FROM archive").fetchone()
-    return disk_copy.find_folder(archive / "index", archive_id, space.fingerprint)
+    return copy_folders.find_folder(archive / "index", archive_id, space.fingerprint)

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -26,6 +25,13 @@ BUCKET = "lab"
 STRANGER = ("stranger", "known-secret")
 """Key and secret of somebody who may read nothing in the bucket; everybody without a key may do everything."""
 
+EXPIRED = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>ExpiredToken</Code>'
+    b"<Message>The provided token has expired.</Message></Error>"
+)
+"""What S3 says of an old session token, as its documentation shows it."""
+
+_MODIFIED = "Mon, 02 Mar 2026 10:00:00 GMT"
 _IDENTITIES = {
     "identities": [
         {"name": "anonymous", "actions": ["Admin", "Read", "Write", "List"]},
@@ -105,8 +111,15 @@ def upload(endpoint: str, path: Path, key: str) -> str:
     return f"s3://{BUCKET}/{key}"
 
 
+def _tag(data: bytes) -> str:
+    return f"0x{hash(data) & 0xFFFFFFFF:X}"
+
+
 class RangeServer(ThreadingHTTPServer):
-    """Serves `files` by name. `faults` takes names of the next answers' faults; `requests` lists all that came."""
+    """Serves `files` by name, `delay` seconds after a request, which `requests` lists, and `spans` with its answer.
+
+    `faults` takes names of the next answers' faults.
+    """
 
     daemon_threads = True
 
@@ -115,8 +128,18 @@ class RangeServer(ThreadingHTTPServer):
         self.files: dict[str, bytes] = {}
         self.faults: list[str] = []
         self.requests: list[tuple[str, str]] = []
+        self.delay = 0.0
+        self.spans: list[tuple[float, float]] = []
         self.sent = 0
         self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def round_trips(self) -> int:
+        """Return the number of requests that waited for each other, one after the other."""
+        count, until = 0, 0.0
+        for began, answered in sorted(self.spans, key=lambda span: span[1]):
+            if began >= until:
+                count, until = count + 1, answered
+        return count
 
     def handle_error(self, *_args: object) -> None:
         """Say nothing of connections that the client has left."""
@@ -134,9 +157,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET(body=False)
 
     def do_GET(self, *, body: bool = True) -> None:
+        self._began = time.monotonic()
+        time.sleep(self.server.delay)
         name = unquote(self.path[1:])
         self.server.requests.append((self.command, self.headers.get("Range", "")))
-        fault = self.server.faults.pop(0) if self.server.faults and body else ""
+        can_fail = body or self.server.faults[:1] == ["expired"]
+        fault = self.server.faults.pop(0) if self.server.faults and can_fail else ""
+        if fault == "expired":
+            self._answer(400, EXPIRED if body else b"", {"Content-Type": "application/xml"})
+            return
+        if "comp=list" in name:
+            self._answer(200, self._list_as_azure(), {"Content-Type": "application/xml"})
+            return
         data = self.server.files.get(name)
         if data is None or fault == "503":
             self._answer(503 if fault else 404, b"", {})
@@ -149,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.startswith("redirect"):
             self._answer(302, b"", {"Location": f"{fault.partition(' ')[2]}/{name}"})
             return
-        headers = {"ETag": f'"{hash(data) & 0xFFFFFFFF:x}"', "Accept-Ranges": "bytes"}
+        headers = {"ETag": f'"{_tag(data)}"', "Accept-Ranges": "bytes", "Last-Modified": _MODIFIED}
         if self.headers.get("If-Match", headers["ETag"]) != headers["ETag"]:
             self._answer(412, b"", {})
             return
@@ -165,6 +197,16 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Content-Encoding"] = "gzip"
         self._answer(206 if span else 200, data[start:stop] if body else b"", headers, stop - start, fault)
 
+    def _list_as_azure(self) -> bytes:
+        """Return all files as Azure lists blobs: their etags without quotation marks, other than in headers."""
+        blobs = "".join(
+            f"<Blob><Name>{name.rpartition('/')[2]}</Name><Properties><Last-Modified>{_MODIFIED}</Last-Modified><Etag>"
+            f"{_tag(data)}</Etag><Content-Type>application/octet-stream</Content-Type><Content-Length>{len(data)}</Content-Length></Properties></Blob>"
+            for name, data in self.server.files.items()
+        )
+        begin = '<?xml version="1.0" encoding="utf-8"?><EnumerationResults ContainerName="lab">'
+        return f"{begin}<Blobs>{blobs}</Blobs><NextMarker /></EnumerationResults>".encode()
+
     def _answer(
         self, code: int, data: bytes, headers: dict[str, str], length: int | None = None, fault: str = ""
     ) -> None:
@@ -176,20 +218,12 @@ class _Handler(BaseHTTPRequestHandler):
         if fault == "short":
             data = data[: len(data) // 2]
             self.close_connection = True
+        if fault == "stall":
+            self.wfile.write(data[:1000])
+            self.wfile.flush()
+            time.sleep(1)
+            data = data[1000:]
         self.wfile.write(data)
         self.wfile.flush()
+        self.server.spans.append((self._began, time.monotonic()))
         self.server.sent += len(data)
-
-
-@contextmanager
-def serving_ranges():
-    """Run a range server in a thread."""
-    server = RangeServer()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

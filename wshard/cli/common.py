@@ -37,7 +37,8 @@ EpisodeColumnOption = Annotated[
     str | None, typer.Option("--episode-column", help="Column of a table that says which episode a row belongs to.")
 ]
 TimeColumnOption = Annotated[
-    str | None, typer.Option("--time-column", help="Column of a table with times: seconds, or dates.")
+    str | None,
+    typer.Option("--time-column", help="Column of a table with times: dates, or seconds, but for names such as t_ms."),
 ]
 ActionColumnsOption = Annotated[
     list[str] | None, typer.Option("--actions", metavar="A,B", help="Columns of a table that are actions, in order.")
@@ -59,7 +60,9 @@ def reported(interrupted: str = "") -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader closed the pipe: Typer exits quietly
     except (WShardError, OSError) as error:
-        message = "\n".join(printable(line) for line in _message(error).split("\n"))
+        from wshard.core.messages import error_text
+
+        message = "\n".join(printable(line) for line in error_text(error).split("\n"))
         typer.echo(f"error: {message}", err=True)
         # An invalid filter is wrong usage: exit code 1 would mean that e.g. `wshard check` found problems.
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_ERRORS) else EXIT_FAILED) from None
@@ -111,15 +114,6 @@ def _layout_of(layout: str | None, columns: dict[str, Any]) -> str:
     return table_reference(TableOptions(**columns, actions=actions))
 
 
-def _message(error: Exception) -> str:
-    from wshard.core.messages import without_passwords
-
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:  # str(error) begins with "[Errno 2]"
-        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return without_passwords(text)  # a URL may be given where a file is expected
-
-
 def as_cell(text: str) -> str:
     """Return text for a CSV cell: after an apostrophe if a spreadsheet would run it as a formula."""
     return f"'{text}" if text.startswith(_FORMULAS) else text
@@ -132,9 +126,25 @@ def named_place(text: str) -> str:
     return text
 
 
+def local_place(text: str) -> str:
+    """Return the path that an argument names, as named_place does; a URL is refused where only a local disk will do."""
+    if "://" in named_place(text):
+        from wshard.core.messages import public_url
+
+        raise typer.BadParameter(
+            f"expected a path on a local disk, found {public_url(text)}: copy it from or to its store with other tools"
+        )
+    return text
+
+
 def named_path(text: str) -> Path:
-    """Return the path that an argument names, as named_place does."""
-    return Path(named_place(text))
+    """Return the path that an argument names, as local_place does."""
+    return Path(local_place(text))
+
+
+def output_option(text: str) -> Any:
+    """Return the option --output, a path on a local disk; text: its help."""
+    return typer.Option("--output", "-o", help=text, parser=named_path, metavar="FILE")
 
 
 def print_json(value: Any) -> None:

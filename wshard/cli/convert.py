@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from wshard.cli.common import EXIT_FAILED, EXIT_USAGE, option_read, printable, reported
+from wshard.cli.common import EXIT_FAILED, EXIT_USAGE, named_path, option_read, printable, reported
 from wshard.core.messages import plural
 
 _ALIASES: Final = {"shard": "wshard", "dreamer": "dreamerv3", "npz": "dreamerv3"}
@@ -23,7 +23,7 @@ def format_named(name: str | None) -> str:
 
 @reported()
 def export(
-    path: Annotated[Path, typer.Argument(help="File to read.")],
+    path: Annotated[Path, typer.Argument(help="File to read.", parser=named_path, metavar="PATH")],
     format_name: Annotated[str, typer.Option("--format", "-f", help="Format to write; see `wshard formats`.")],
     output: Annotated[
         Path | None,
@@ -31,6 +31,8 @@ def export(
             "--output",
             "-o",
             help="File or folder to write (default: PATH with the suffix of the format, none for a folder).",
+            parser=named_path,
+            metavar="PATH",
         ),
     ] = None,
     compression: CompressionOption = "none",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from wshard.cli.common import EXIT_FAILED, printable, reported
+from wshard.cli.common import EXIT_FAILED, local_place, printable, reported
+from wshard.core.episode.protocol import ARCHIVE_DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import numpy as np
 
@@ -29,7 +32,9 @@ _COLOURS: Final = ((200, 120, 60), (230, 160, 90))
 
 @reported()
 def demo(
-    folder: Annotated[str, typer.Argument(help="New folder for the episode files.")] = "episodes",
+    folder: Annotated[
+        str, typer.Argument(help="New folder for the episode files.", parser=local_place, metavar="FOLDER")
+    ] = "episodes",
 ) -> None:
     """Write 41 sample episodes of a robot arm, with a camera, to try things out.
 
@@ -41,14 +46,30 @@ def demo(
     from wshard.core.episode.file import save_wshard
 
     place = Path(folder)
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+    found = {one.name for one in place.iterdir()} if place.is_dir() else set()
+    names = {f"{task}-{number:02d}.wshard" for task in TASKS for number in range(_EACH)} | {"push-copy.wshard"}
+    if names <= found:
+        typer.echo(f"the {len(names)} episodes are in {printable(folder)} already")
+        typer.echo(f"next: wshard ingest {printable(folder)}")
+        return
+    if found or (place.exists() and not place.is_dir()):
         typer.echo(f"error: expected a new folder, found {printable(folder)}: name another one", err=True)
         raise typer.Exit(EXIT_FAILED)
     place.mkdir(parents=True, exist_ok=True)
     for episode in make_episodes():
         save_wshard(episode, place / f"{episode.id}.wshard", "zstd")
-    typer.echo(f"{_EACH * len(TASKS) + 1} episodes of {len(TASKS)} tasks in {printable(folder)}")
-    typer.echo(f"next: wshard ingest {printable(folder)}")
+    typer.echo(f"{len(names)} episodes of {len(TASKS)} tasks in {printable(folder)}")
+    if _has_archive(Path.cwd()):  # which a later command would take
+        typer.echo("here, or in a folder above, is an archive; to keep the samples apart from it:")
+        typer.echo(f"next: cd {printable(folder)} && wshard ingest . --archive .wshard")
+    else:
+        typer.echo(f"next: wshard ingest {printable(folder)}")
+
+
+def _has_archive(folder: Path) -> bool:
+    """Return whether commands without --archive find an archive from this folder."""
+    places = (f"{one}/.wshard/{ARCHIVE_DATABASE}" for one in (folder, *folder.parents))
+    return any(map(os.path.isfile, places))
 
 
 def make_episodes() -> Iterator[Episode]:

@@ -18,10 +18,10 @@ REQUIRED: Final = (
     "numpy", "xxhash", "crc32c", "zstandard", "lz4", "sqlalchemy", "httpx", "typer", "rich", "threadpoolctl"
 )  # fmt: skip
 OPTIONAL: Final = (
-    "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "psycopg", "watchfiles", "pyarrow", "pandas",
-    "huggingface_hub", "datasets", "h5py", "PIL", "simplejpeg", "av", "lance", "zarr", "array_record", "mcap",
-    "mcap_protobuf", "rosbags", "yaml", "rerun", "starlette", "uvicorn", "jinja2", "openTSNE", "umap", "pacmap",
-    "webdataset", "obstore", "distributed",
+    "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "transformers", "safetensors", "timm", "open_clip",
+    "psycopg", "watchfiles", "pyarrow", "pandas", "huggingface_hub", "datasets", "h5py", "PIL", "simplejpeg", "av",
+    "lance", "zarr", "array_record", "mcap", "mcap_protobuf", "rosbags", "yaml", "rerun", "starlette", "uvicorn",
+    "jinja2", "openTSNE", "umap", "pacmap", "webdataset", "obstore", "distributed",
 )  # fmt: skip
 PACKAGES: Final = ("bridge", "catalog", "embedders")
 """Those that are installed with wshard, whose names a user's own modules may have, too."""
@@ -29,6 +29,7 @@ PACKAGES: Final = ("bridge", "catalog", "embedders")
 _PACKAGE_OF_MODULE: Final = {
     "PIL": "pillow",
     "lance": "pylance",
+    "open_clip": "open_clip_torch",
     "mcap_protobuf": "mcap-protobuf-support",
     "yaml": "pyyaml",
     "rerun": "rerun-sdk",

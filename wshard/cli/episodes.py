@@ -30,6 +30,7 @@ def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
     They are those of a location of another format, of all that are below a folder, of an address `PATH#KEY`, or the
     timesteps of one, `PATH#KEY@START:STOP`. how: reading options, if they are given. Raises what list_jobs raises.
     """
+    from wshard.core.episode.protocol import EpisodeSpan
     from wshard.formats.detect import detect_format
     from wshard.training.conversion.jobs import list_jobs, locations_below
 
@@ -38,7 +39,8 @@ def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
     if path.exists():
         name = str(detect_format(path))
         below = [] if name else [one for one in locations_below(EpisodeAddress(str(path))) if one.read_as]
-        return list_jobs(below or [path]) if below or name not in ("", "wshard", "shardpack") else None
+        is_foreign = below or name not in ("", "wshard", "shardpack")
+        return list_jobs([EpisodeSpan(one) for one in below] or [path]) if is_foreign else None
     return list_jobs([path]) if path_of_argument(path).exists() else None
 
 

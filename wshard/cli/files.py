@@ -15,8 +15,10 @@ from wshard.cli.common import (
     EXIT_FAILED,
     JsonOption,
     LayoutOption,
+    named_path,
     named_place,
     option_read,
+    output_option,
     parse_span,
     print_items,
     print_json,
@@ -152,10 +154,8 @@ def verify(
 @app.command()
 @reported()
 def repair(
-    path: Annotated[Path, typer.Argument(readable=False, help="Damaged file.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write (default: NAME.repaired.SUFFIX).")
-    ] = None,
+    path: Annotated[Path, typer.Argument(help="Damaged file.", parser=named_path, metavar="PATH")],
+    output: Annotated[Path | None, output_option("File to write (default: NAME.repaired.SUFFIX).")] = None,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Replace the file; the original is kept as FILE.bak.")
     ] = False,
@@ -224,7 +224,7 @@ def cat(
         LaneFormat | None,
         typer.Option("--format", "-f", help="Format (default: from the suffix of --output, else csv)."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")] = None,
+    output: Annotated[Path | None, output_option("File to write (default: stdout).")] = None,
 ) -> None:
     """Write a lane, or a span of it, as .npy, CSV or JSON."""
     from wshard.cli.episodes import resolve_steps
@@ -275,7 +275,10 @@ def _lane_format(output: Path | None) -> LaneFormat:
 @app.command()
 @reported()
 def recover(
-    partial: Annotated[Path, typer.Argument(readable=False, help="The .partial file of an interrupted recording.")],
+    partial: Annotated[
+        Path,
+        typer.Argument(help="The .partial file of an interrupted recording.", parser=named_path, metavar="PARTIAL"),
+    ],
     compression: Annotated[str, typer.Option(help="Compression: none, zstd, lz4 or zstd:LEVEL.")] = "none",
 ) -> None:
     """Recover an episode file with all flushed timesteps from an interrupted recording."""

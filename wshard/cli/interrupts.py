@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 from typing import TYPE_CHECKING, Final
@@ -13,8 +14,13 @@ _EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 def end_when_interrupted() -> None:
-    """Exit immediately on Ctrl-C, before any work has started. A process that ignores Ctrl-C keeps ignoring it."""
+    """Exit immediately on Ctrl-C, before and after any work. A process that ignores Ctrl-C keeps ignoring it.
+
+    At the very end it has no effect: there Python has no handlers any more, and the signal would hide the exit code.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # first registered, last called
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):
         signal.signal(signal.SIGINT, _end)
 
 
@@ -22,12 +28,6 @@ def interrupt_once() -> None:
     """Raise KeyboardInterrupt on Ctrl-C, and exit at once on a second one."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end):
         signal.signal(signal.SIGINT, _interrupt)
-
-
-def restore_interrupts() -> None:
-    """Restore the system's handling of Ctrl-C for the time when Python shuts down."""
-    if signal.getsignal(signal.SIGINT) in (_interrupt, _end):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

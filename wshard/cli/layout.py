@@ -20,6 +20,7 @@ def guess(
 ) -> None:
     """Write a description of a file's arrays: what each seems to be, and why, to edit and to give with --layout."""
     from wshard.formats.detect import detect_format
+    from wshard.formats.layouts.guessing.arrays import has_arrays, why_unsure
     from wshard.formats.layouts.guessing.describe import describe_guess
     from wshard.formats.layouts.guessing.guess import guess_layout
     from wshard.formats.table import OTHER_ARRAYS
@@ -29,6 +30,8 @@ def guess(
     if (known := detect_format(file)) and known != OTHER_ARRAYS:
         typer.echo(f"note: {printable(file)} is read as {known!s}, without a description", err=True)
     choices = found.open_choices()
+    if has_arrays(file) and not choices and (why := why_unsure(found)):
+        typer.echo(f"note: an ingest takes it by this description only: {printable(why)}", err=True)
     for choice in choices:
         typer.echo(f"open: {printable(choice)}", err=True)
     if choices:

@@ -10,7 +10,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from wshard.cli.common import JsonOption, byte_count, option_read, print_json, printable, reported
+from wshard.cli.common import (
+    JsonOption,
+    byte_count,
+    local_place,
+    named_path,
+    option_read,
+    print_json,
+    printable,
+    reported,
+)
 from wshard.core.messages import plural
 
 _REPORT_SECONDS: Final = 2.0  # between lines of progress
@@ -22,14 +31,22 @@ def pack(
     to: Annotated[
         str,
         typer.Option(
-            "--to", "--output", help="File to write, or a numbered series such as train-{000000..}.shardpack."
+            "--to",
+            "--output",
+            help="File to write, or a numbered series such as train-{000000..}.shardpack.",
+            parser=local_place,
+            metavar="FILE",
         ),
     ],
     sources: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SRC...", help="Folders, WebDataset tars, ShardPacks and single files."),
+        typer.Argument(
+            metavar="SRC...", help="Folders, WebDataset tars, ShardPacks and single files.", parser=local_place
+        ),
     ] = None,
-    inputs: Annotated[list[str] | None, typer.Option("--input", help="Another SRC; may be repeated.")] = None,
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", help="Another SRC.", parser=local_place, metavar="SRC")
+    ] = None,
     compression: Annotated[
         str, typer.Option(help="Compression of entries: none, gzip, lz4, zstd, or with a level, e.g. zstd:19.")
     ] = "none",
@@ -104,8 +121,14 @@ def _parse_metadata(texts: list[str]) -> dict[str, str]:
 
 @reported()
 def unpack(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="ShardPack, or a range of them, e.g. a-{000000..}...")],
-    to: Annotated[Path, typer.Option("--to", help="New folder, or a .tar file to write.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="ShardPack, or a range of them, e.g. a-{000000..}...", parser=local_place),
+    ],
+    to: Annotated[
+        Path,
+        typer.Option("--to", help="New folder, or a .tar file to write.", parser=named_path, metavar="PATH"),
+    ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing .tar file.")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -38,6 +38,14 @@ def without_passwords(text: str) -> str:
     return _SECRET.sub(r"\1=***", _SIGNED_IN.sub(r"\1***@", text))
 
 
+def error_text(error: Exception) -> str:
+    """Return the message of an error for people: "FILE: reason" without a number, and without passwords of URLs."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:  # str(error) begins with "[Errno 2]"
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return without_passwords(text)
+
+
 def how_to_install(extra: str = "") -> str:
     """Return how an extra is installed, "" for the package itself: from a registry, and from its own folder."""
     named = f"[{extra}]" if extra else ""

@@ -141,23 +141,30 @@ def load_matchers() -> Matchers:
     Formats whose modules cannot be imported are skipped: a broken plugin must not prevent detection.
     """
     matchers = []
-    for name, target in (_SOURCES | announced_plugins(SOURCE_GROUP) | _SOURCES).items():
+    for name in _SOURCES | announced_plugins(SOURCE_GROUP):
         try:
-            source = _derive(name, load_plugin(target, f"format {name!r}", unknown=FormatError), SourceBase)
+            matcher = find_matcher(name)
         except (MissingExtraError, FormatError):
             continue
-        if source.matches is not SourceBase.matches:
-            matchers.append(FormatMatcher(name, source.matches, name in _SOURCES, source.whole))
+        if matcher.matches is not SourceBase.matches:
+            matchers.append(matcher)
     layouts = load_plugin(_LAYOUT_MATCHERS, "layouts", unknown=FormatError)()
     return *(one for one in matchers if one.own), *layouts, *(one for one in matchers if not one.own)
+
+
+def find_matcher(name: str) -> FormatMatcher:
+    """Return the matcher of one format or layout, without importing others. Raises as open_source."""
+    if name.startswith(LAYOUT):
+        matcher: FormatMatcher = load_plugin(_MATCHER_OF, name, unknown=UnknownFormatError)(name)
+        return matcher
+    source = source_class(name)
+    return FormatMatcher(name, source.matches, name in _SOURCES, source.whole)
 
 
 def select_matchers(matchers: Matchers, name: str) -> Matchers:
     """Return the matchers of a format, of all for ""; of a layout, that of its description. Raises LayoutError."""
     chosen = tuple(matcher for matcher in matchers if name in ("", matcher.name))
-    if chosen or not name.startswith(LAYOUT):
-        return chosen
-    return (load_plugin(_MATCHER_OF, name, unknown=UnknownFormatError)(name),)
+    return chosen if chosen or not name.startswith(LAYOUT) else (find_matcher(name),)
 
 
 def _load(name: str, table: Mapping[str, str], group: str) -> Any:
@@ -167,6 +174,9 @@ def _load(name: str, table: Mapping[str, str], group: str) -> Any:
         if name in FORMATS:
             can, cannot = ("read", "written") if FORMATS[name].source else ("written", "read")
             raise UnsupportedFormatError(f"format {name!r} is {can}, but not {cannot}")
-        raise UnknownFormatError(f"format: expected one of {available} or 'package.module:attribute', found {name!r}")
+        advice = ": `wshard shardify` writes WebDataset shards" if name == "webdataset" else ""
+        raise UnknownFormatError(
+            f"format: expected one of {available} or 'package.module:attribute', found {name!r}{advice}"
+        )
     extra = FORMATS[name].extra if name in FORMATS else ""
     return load_plugin(target, f"format {name!r}", unknown=UnknownFormatError, extra=extra)

@@ -10,9 +10,8 @@ from wshard.core.container.layout import MAGIC
 from wshard.core.files.file_object import OpenFilePlace
 from wshard.core.files.schemes import place_of
 from wshard.core.types import Format
-from wshard.errors import AmbiguousFormatError, DatasetError, FormatError
-from wshard.formats.base import OWN_DATA, load_matchers
-from wshard.formats.layouts.layout import may_have_layout
+from wshard.errors import AmbiguousFormatError, DatasetError, FormatError, WShardError
+from wshard.formats.base import OWN_DATA, find_matcher, load_matchers
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
 from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, how_to_describe, is_pickle
@@ -78,6 +77,14 @@ def match_format(location: Location | LocationLook, matchers: Sequence[FormatMat
             f"{look.place}: fits the formats {' and '.join(names)}: name the one that it is (--format)"
         )
     return names[0] if names else None
+
+
+def is_recognised(location: Location, name: str) -> bool:
+    """Return whether a format recognises a location; name: of the format, "" for any."""
+    try:
+        return bool(match_format(location, (find_matcher(name),)) if name else detect_format(location))
+    except WShardError:  # its library is not installed
+        return False
 
 
 def _detect_file(look: LocationLook) -> str:
@@ -167,6 +174,8 @@ def describe_arrays(folder: Location) -> str:
 
 
 def _has_other_arrays(place: Place) -> bool:
+    from wshard.formats.layouts.layout import may_have_layout
+
     name = detect_format(place)
     return name == OTHER_ARRAYS or (not name and may_have_layout(place.name) and place.suffix.lower() != ".json")
 
@@ -187,6 +196,8 @@ def known_format(given: str | None, guess: str, where: Location) -> str:
         if not isinstance(place, OpenFilePlace):
             with suppress(OSError):
                 place.open().close()  # says what it is instead of a file of data
+        from wshard.formats.layouts.layout import may_have_layout
+
         advice = how_to_describe(place) if may_have_layout(place.name) or is_pickle(place.name) else OWN_DATA
         raise FormatError(f"{where}: Unknown format: expected a file of a known format or layout; {advice}")
     return name

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wshard.core.container.draft import WriteMode
     from wshard.core.episode.info import EpisodeInfo
     from wshard.core.files.schemes import PathOrFile
+    from wshard.core.timebase import TimebaseSpec
     from wshard.core.types import Channel, Episode
 
 _FULL_DISK: Final = re.compile(r"No space left on device|errno = 28\b|os error 28\b")
@@ -176,6 +177,18 @@ def list_context_losses(info: EpisodeInfo) -> list[str]:
     """Return what a format without rates and environments cannot store."""
     losses = [] if info.timebase.assumed else ["timebase: no place for a rate"]
     return losses + (["env_id: no place for an environment"] if info.env_id else [])
+
+
+def list_shared(info: EpisodeInfo, step_lanes: Container[str]) -> list[str]:
+    """Return the lanes with a place in a format that stores those of the first episode of all; see list_losses."""
+    return [block for block in info.lanes if block in step_lanes or block.startswith(("signal/", "action/"))]
+
+
+def advise_on_rate(timebase: TimebaseSpec) -> str:
+    """Return what to do about an episode of another rate; a measured rate, such as 49.79, may be stated instead."""
+    rate = timebase.tick_hz
+    is_measured = not timebase.assumed and rate != round(rate) > 0
+    return f"; or, if it is of times, state it in the layout: rate = {rate:.0f}" if is_measured else ""
 
 
 def list_losses(info: EpisodeInfo, step_lanes: Container[str], place: str) -> list[str]:

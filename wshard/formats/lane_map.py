@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
+from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD, TRUNCATIONS
 from wshard.errors import EntryNotFoundError, FormatError
 from wshard.formats.lazy_episode import LazyEpisode
 from wshard.formats.source_base import WrappedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from wshard.core.episode.info import EpisodeInfo
     from wshard.core.media.frames import EncodedFrames
@@ -55,13 +56,15 @@ class MappedSource(WrappedSource):
 
     Names are block names ("signal/observation.state") or ids ("observation.state"); a new id keeps the kind of the old
     name. "reward", "done" and "truncated" name the lanes of steps; in recordings, "clock" names the topic that
-    determines the timesteps. An episode that has the new name instead of the old one stays as it is.
+    determines the timesteps. An episode that has the new name instead of the old one stays as it is. without: lanes
+    to leave out, where an episode has them, by their new names.
 
     Raises EntryNotFoundError where an episode has neither, FormatError where two lanes have one name.
     """
 
-    def __init__(self, source: Source, lane_map: str) -> None:
+    def __init__(self, source: Source, lane_map: str, *, without: Iterable[str] = ()) -> None:
         super().__init__(source)
+        self._without = tuple(without)
         self._renamed = parse_lane_map(lane_map)
         clock = next((old for old, new in self._renamed.items() if new == _CLOCK), None)
         if clock is not None and self.choose_clock(clock):
@@ -85,7 +88,7 @@ class MappedSource(WrappedSource):
         """Open the lanes of one episode; raises what info raises."""
         lanes = self._base.open_lanes(key)
         try:
-            return _RenamedLanes(lanes, key, self._renamed)
+            return _RenamedLanes(lanes, key, partial(_map_names, renamed=self._renamed, without=self._without))
         except BaseException:
             lanes.release()
             raise
@@ -104,16 +107,17 @@ class MappedSource(WrappedSource):
         return super().take_rows(self._original_name(keys[0], block), keys, steps)
 
     def _original_name(self, key: str, block: str) -> str:
-        return _map_names(self._source.info(key), self._renamed, f"episode {key!r}").get(block, block)
+        info = self._source.info(key)
+        return _map_names(info, f"episode {key!r}", self._renamed, self._without).get(block, block)
 
 
 class _RenamedLanes:
-    """The lanes of an open episode with other names."""
+    """The lanes of an open episode with other names, or without some."""
 
-    def __init__(self, lanes: OpenLanes, key: str, renamed: Mapping[str, str]) -> None:
+    def __init__(self, lanes: OpenLanes, key: str, map_names: Callable[[EpisodeInfo, str], dict[str, str]]) -> None:
         self._lanes, self._where = lanes, lanes.where_of(key)
         info = lanes.info(key)
-        self._names = _map_names(info, renamed, self._where)
+        self._names = map_names(info, self._where)
         declared = {new: replace(info.lanes[old], block=new) for new, old in self._names.items()}
         sizes = {new: info.stored_sizes[old] for new, old in self._names.items() if old in info.stored_sizes}
         self._info = replace(info, lanes=declared, stored_sizes=sizes)
@@ -152,11 +156,11 @@ class _RenamedLanes:
         return self._names[name]
 
 
-def _map_names(info: EpisodeInfo, renamed: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return {new block name: old one} of every lane."""
+def _map_names(info: EpisodeInfo, where: str, renamed: Mapping[str, str], without: Iterable[str]) -> dict[str, str]:
+    """Return {new block name: old one} of every lane that is not left out."""
     new_names = {}
     for old, new in renamed.items():
-        block, present = (_find_block(name, info) for name in (old, new))
+        block, present = (find_block(name, info.lanes) for name in (old, new))
         if block is None and present is not None:
             continue
         if block is None:
@@ -168,9 +172,16 @@ def _map_names(info: EpisodeInfo, renamed: Mapping[str, str], where: str) -> dic
     names = {new_names.get(block, block): block for block in info.lanes}
     if len(names) < len(info.lanes):
         raise FormatError(f"{where}: the lane map gives two lanes the same name: {', '.join(names)}")
-    return names
+    dropped = {find_block(name, names) for name in without}
+    dropped |= {EXACT_REWARD} if REWARD in dropped else set()
+    return {new: old for new, old in names.items() if new not in dropped}
 
 
-def _find_block(name: str, info: EpisodeInfo) -> str | None:
+def leave_out(info: EpisodeInfo, without: Iterable[str]) -> EpisodeInfo:
+    """Return the description of an episode without these lanes; names that it does not have are ignored."""
+    return replace(info, lanes={block: info.lanes[block] for block in _map_names(info, "", {}, without)})
+
+
+def find_block(name: str, lanes: Container[str]) -> str | None:
     """Return the block of an episode that a name means, None if it has none."""
-    return next((block for block in (name, f"signal/{name}", f"action/{name}") if block in info.lanes), None)
+    return next((block for block in (name, f"signal/{name}", f"action/{name}") if block in lanes), None)

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
-from wshard.errors import EntryNotFoundError, MissingFileError, StepError
+from wshard.errors import EntryNotFoundError, MissingFileError, StepError, WShardError
 from wshard.formats.file_per_episode import FilesSource
 from wshard.formats.lazy_episode import LazyEpisode
 
@@ -142,12 +142,13 @@ class LazySource(FilesSource[_Ref]):
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return the fingerprint of all files of the episode, as they were at the first call."""
-        fingerprints = self._cache("states")
+        fingerprints, files = self._cache("states"), self._files_at(key)
         size, newest = 0, 0
-        for file in self._files_at(key):
+        for file in files:
             if file not in fingerprints:
                 fingerprints[file] = self._state_of(file, key)
             size, newest = size + fingerprints[file].size, max(newest, fingerprints[file].mtime_ns)
+        self._cache("files")[key] = files
         return Fingerprint(size, newest)
 
     def _files_at(self, key: str) -> Sequence[Place]:
@@ -167,11 +168,16 @@ class LazySource(FilesSource[_Ref]):
         """Return the paths of the files that the location lists for an episode and lacks, such as videos."""
         return [str(file) for file in self._files(self._find(key)) if not file.exists()]
 
-    def is_current(self) -> bool:
-        """Return True if all files whose fingerprints were returned are unchanged."""
+    def is_current(self, key: str) -> bool:
+        """Return True if the episode is known, and its files with returned fingerprints are unchanged; looks at these.
+
+        Files of other episodes are looked at when those are read.
+        """
+        states, files = self._cache("states"), self._cache("files").get(key)
         try:
-            return all(Fingerprint.of(file) == state for file, state in self._cache("states").items())
-        except OSError:
+            files = self._files_at(key) if files is None else files
+            return all(Fingerprint.of(file) == states[file] for file in files if file in states)
+        except (OSError, WShardError):
             return False
 
     def where_of(self, key: str) -> str:

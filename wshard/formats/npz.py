@@ -75,10 +75,10 @@ def array_names(file: IO[bytes]) -> frozenset[str] | None:
     return frozenset(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
 
-def map_npz(location: Location, name: str) -> Array:
+def map_npz(location: Location, name: str, mapped: Array | None = None) -> Array:
     """Return one array of an .npz file, memory-mapped if it is uncompressed and local, otherwise read.
 
-    Raises what read_npz does.
+    mapped: the bytes of the file, where they are mapped already. Raises what read_npz does.
     """
     place = place_of(location)
     where = str(place)
@@ -100,7 +100,9 @@ def map_npz(location: Location, name: str) -> Array:
             if infos[0].file_size != header_size + size:
                 raise FormatError(f"{where}: {dtype} {list(shape)} needs {size} bytes, found {infos[0].file_size}")
             order: Literal["F", "C"] = "F" if fortran else "C"
-            return np.memmap(file, dtype, "r", data_start + header_size, shape, order)
+            content = np.memmap(file, np.uint8, "r") if mapped is None else mapped
+            rows: Array = content[data_start + header_size :][:size].view(dtype).reshape(shape, order=order)
+            return rows
     return read_npz(place, (name,))[name]
 
 

@@ -79,6 +79,7 @@ class LocationEpisodes(MadeSequence[tuple[EpisodeAddress, Fingerprint]]):
 
     def __init__(self, uri: str, read_as: str) -> None:
         self._uri, self._read_as = uri, read_as
+        self.is_whole = True
         self._keys = bytearray()
         self._stops = array("q", [0])  # of keys
         self._sizes, self._times = array("q"), array("q")
@@ -93,6 +94,7 @@ class LocationEpisodes(MadeSequence[tuple[EpisodeAddress, Fingerprint]]):
     def of_keys(self, keys: Collection[str]) -> LocationEpisodes:
         """Return those of these keys."""
         chosen = LocationEpisodes(self._uri, self._read_as)
+        chosen.is_whole = False
         for address, fingerprint in self:
             if address.key in keys:
                 chosen.add(address.key, fingerprint)

@@ -91,6 +91,18 @@ class SinkBase(Sink):
         """Return what the format cannot store of an episode: nothing."""
         return []
 
+    def shared_lanes(self, info: EpisodeInfo) -> Collection[str]:
+        """Return the lanes of an episode that all episodes of a location must have, by block name: none."""
+        return ()
+
+    def shared_rate(self, info: EpisodeInfo) -> float | None:
+        """Return the timesteps per second that all episodes of a location must have; None for any, or if unknown."""
+        return None
+
+    def shared_settings(self, info: EpisodeInfo) -> Mapping[str, Any]:
+        """Return what all episodes of a location must have equal, by the names of the fields in filters."""
+        return {"env": info.env_id} if self.one_environment else {}
+
     def next_id(self, ahead: int = 0) -> str:
         """Return the id of the next episode, or of one further ahead, in a format that numbers episodes."""
         raise NotImplementedError

@@ -100,8 +100,8 @@ class SourceBase(Source):
     def close(self) -> None:
         """Do nothing: no file is open."""
 
-    def is_current(self) -> bool:
-        """Return True if all files whose fingerprints were returned are known to be unchanged."""
+    def is_current(self, _key: str) -> bool:
+        """Return True if the files of an episode, and those that list all, are known to be as when they were read."""
         return False
 
     def length_of(self, key: str) -> int:
@@ -186,9 +186,9 @@ class WrappedSource(PlainSource):
             base.texts_are_columns,
         )
 
-    def is_current(self) -> bool:
+    def is_current(self, key: str) -> bool:
         """Return what the Source does."""
-        return self._base.is_current()
+        return self._base.is_current(key)
 
     def length_of(self, key: str) -> int:
         """Return that of the Source."""

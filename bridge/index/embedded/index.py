@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from bridge.index.base import Answer, VectorIndex, check_points, check_query
 from bridge.index.derived_numbers import DerivedNumbers
-from bridge.index.embedded import disk_copy
+from bridge.index.embedded import copy_folders, disk_copy
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.kmeans import cluster, leave_for_later
 from bridge.index.embedded.rerank import explain, rank
@@ -111,7 +111,7 @@ class EmbeddedIndex(VectorIndex):
                 raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
             if not self._uncopied.is_due(space, points):
                 return
-            if self._job.busy:
+            if self._job.busy or self._uncopied.may_wait(space, points):
                 self._uncopied.waiting[space.fingerprint] = space
                 return
             is_searched = space.fingerprint in self._spaces  # look before writing: another process may have done so
@@ -120,7 +120,7 @@ class EmbeddedIndex(VectorIndex):
                 if self._build(space, snapshot, ingesting=bool(points)):
                     break
             else:
-                self._uncopied.note(space, snapshot.count_tail(), len(snapshot.base.segment.vectors))
+                self._uncopied.note(space, snapshot.tail.count(), len(snapshot.base.segment.vectors))
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
@@ -155,7 +155,6 @@ class EmbeddedIndex(VectorIndex):
         """
         self._check_living(space)
         self.drop(space)
-        self.count(space)  # reads the ledger, so that there is something to write
         self.upsert(space, [])
         self._job.wait()
 
@@ -165,7 +164,7 @@ class EmbeddedIndex(VectorIndex):
         with self._lock:
             self._uncopied.forget()
             self._spaces.pop(space.fingerprint, None)
-            disk_copy.drop(self._find_folder(space))
+            copy_folders.drop(self._find_folder(space))
 
     def count(self, space: Space) -> int:
         """Return the number of vectors of living episodes."""
@@ -192,8 +191,8 @@ class EmbeddedIndex(VectorIndex):
         return find_damage(self._catalog, self._find_folder(space), space, data=data)
 
     def leftovers(self, living: Iterable[str]) -> list[Path]:
-        """Return what `disk_copy.find_leftovers` does."""
-        return disk_copy.find_leftovers(self._folder, self._catalog.archive_id, living)
+        """Return what `copy_folders.find_leftovers` does."""
+        return copy_folders.find_leftovers(self._folder, self._catalog.archive_id, living)
 
     def _retry_undamaged(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
         """Return use(snapshot) for the present state of the ledger; retry without parts that turn out to be damaged."""
@@ -209,7 +208,7 @@ class EmbeddedIndex(VectorIndex):
         """Mark the lists as damaged, or, if these are sound, the whole copy."""
         if snapshot.home is None:
             raise VectorIndexError(f"expected a copy in {self._folder} to blame, found none")
-        lists = snapshot.home / disk_copy.LISTS
+        lists = snapshot.home / copy_folders.LISTS
         self._uncopied.forget()
         try:
             if snapshot.base.lists is not None and lists not in self._damaged:
@@ -246,7 +245,7 @@ class EmbeddedIndex(VectorIndex):
         copy = disk_copy.read(self._find_folder(space), self._catalog.edition, space.fingerprint, last)
         opened = empty
         if copy is not None and copy.home not in self._damaged:
-            lists_damaged = copy.home / disk_copy.LISTS in self._damaged
+            lists_damaged = copy.home / copy_folders.LISTS in self._damaged
             opened = IndexSnapshot.of(space_id, copy, lists_damaged=lists_damaged, lean=lean)
         if not opened.catch_up(self._catalog):
             opened = empty
@@ -256,7 +255,7 @@ class EmbeddedIndex(VectorIndex):
         return opened
 
     def _find_folder(self, space: Space) -> Path:
-        return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)
+        return copy_folders.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)
 
     def _check_living(self, space: Space) -> int:
         """Return the Space's id, and drop snapshots of retired ones; raises SpaceMismatchError for a foreign Space."""
@@ -273,7 +272,7 @@ class EmbeddedIndex(VectorIndex):
             recluster = partial(cluster, before=snapshot.restore_clustering())
         elif self._rule.has_lists(vectors, space.dim):
             recluster, self._uncopied.waiting[space.fingerprint] = leave_for_later, space
-        disk_copy.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
+        copy_folders.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
         points = snapshot.points(self._catalog)
 
         def write(lock: AbstractContextManager[object]) -> bool:

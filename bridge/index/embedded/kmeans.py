@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.index.embedded.sketches import fit_axes, pick_sample
+from bridge.support.scratch import map_rows
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
@@ -21,6 +22,7 @@ Cosines = NDArray[np.float32]
 _SAMPLED_PER_LIST: Final = 32
 _ROUNDS: Final = 6
 _AXES: Final = 64  # of vectors, by which they are compared with centroids: of trajectories, few say nearly everything
+_SMALLEST: Final = 1e-12  # square of the length along an axis
 _BATCH_ROWS: Final = 2048  # rows compared with all centroids in one product, some megabytes
 _LENGTH_ERROR: Final = 1e-5
 """How far from 1 a vector's length may be for the proof to hold."""
@@ -83,14 +85,18 @@ def fit_frames(vectors: Vectors, clustering: Clustering) -> tuple[Axes, Frames]:
 
 def _draw_sample(vectors: Vectors) -> Vectors:
     size = min(len(vectors), isqrt(len(vectors)) * _SAMPLED_PER_LIST)
-    return np.ascontiguousarray(vectors[np.sort(np.random.default_rng(0).choice(len(vectors), size, replace=False))])
+    rows = np.sort(np.random.default_rng(0).choice(len(vectors), size, replace=False))
+    parts = (vectors[rows[start : start + _BATCH_ROWS]] for start in range(0, size, _BATCH_ROWS))
+    return map_rows(parts, vectors.shape[1], np.float32)
 
 
 def _train(sample: Vectors, count: int) -> Vectors:
-    """Return `count` centroids."""
+    """Return `count` centroids; members of many are found along the axes on which the first ones differ most."""
     centroids = sample[np.random.default_rng(0).choice(len(sample), count, replace=False)].copy()
+    axes = _find_axes(centroids) if count >= _AXES else None
+    columns = sample if axes is None else sample @ axes
     for _ in range(_ROUNDS):
-        labels, _ = _find_nearest(sample, centroids)
+        labels, _ = _find_nearest(columns, centroids if axes is None else centroids @ axes)
         _move(centroids, sample, labels)
     return centroids
 
@@ -117,10 +123,8 @@ def _find_near(vectors: Vectors, centroids: Vectors) -> tuple[Labels, Cosines]:
     It is the nearest one along the axes on which the centroids differ most: with few axes that takes a third of the
     time. Whichever list a vector is in, a search stays exact, since the radius of the list counts it.
     """
-    if centroids.shape[1] < 2 * _AXES:
+    if (axes := _find_axes(centroids)) is None:
         return _find_nearest(vectors, centroids)
-    wide = centroids.astype(np.float64)
-    axes = np.linalg.eigh(wide.T @ wide).eigenvectors[:, -_AXES:].astype(np.float32)
     columns = (centroids @ axes).T.copy()
     labels, cosines = np.empty(len(vectors), np.int32), np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _BATCH_ROWS):
@@ -131,6 +135,19 @@ def _find_near(vectors: Vectors, centroids: Vectors) -> tuple[Labels, Cosines]:
         own[~_is_unit_length(rows)] = np.nan
         labels[start : start + _BATCH_ROWS], cosines[start : start + _BATCH_ROWS] = near, own
     return labels, cosines
+
+
+def _find_axes(centroids: Vectors) -> Vectors | None:
+    """Return up to 64 axes [E, P] on which the centroids differ most, None for so few numbers that all count."""
+    if centroids.shape[1] < 2 * _AXES:
+        return None
+    wide = centroids.astype(np.float64)
+    if len(wide) < wide.shape[1]:  # the axes of fewer products
+        values, vectors = np.linalg.eigh(wide @ wide.T)
+        axes = wide.T @ (vectors[:, -_AXES:] / np.sqrt(np.maximum(values[-_AXES:], _SMALLEST)))
+    else:
+        axes = np.linalg.eigh(wide.T @ wide).eigenvectors[:, -_AXES:]
+    return np.asarray(axes, np.float32)
 
 
 def _find_nearest(vectors: Vectors, centroids: Vectors) -> tuple[Labels, Cosines]:

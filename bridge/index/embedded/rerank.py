@@ -84,6 +84,6 @@ def explain(ranking: Ranking, snapshot: IndexSnapshot, times: Sequence[float]) -
         scored=base.scored + tail.scored,
         lists=base.lists,
         all_lists=0 if lists is None else len(lists.centroids),
-        tail=snapshot.count_tail(),
+        tail=snapshot.tail.count(),
         milliseconds=dict(zip(_STEPS, (1e3 * step for step in seconds), strict=True)),
     )

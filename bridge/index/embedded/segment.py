@@ -63,7 +63,7 @@ class Segment:
         self.alive = np.ones(len(self.episodes), np.bool_)
         self.checksums = Checksums(self.vectors, self.starts, self.sums, "vectors of the search copy")
         self._ends = self.starts[1:]
-        self._order = np.argsort(self.episodes, kind="stable").astype(np.int64)
+        self._order = np.argsort(self.episodes, kind="stable").astype(np.int64, copy=False)
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.float32], float]:
@@ -85,7 +85,10 @@ class Segment:
         sums = self.sums
         if sums is None:
             sums = np.array([checksum(self.vectors[a:b].data) for a, b in pairwise(self.starts.tolist())], np.int64)
-        found: Ids = term(sums, self.seqs, self.episodes)
+        found = np.empty(len(sums), np.int64)
+        for start in range(0, len(sums), _BATCH_ROWS):
+            part = slice(start, start + _BATCH_ROWS)
+            found[part] = term(sums[part], self.seqs[part], self.episodes[part])
         return found
 
     @staticmethod

@@ -46,11 +46,10 @@ def count_axes(dim: int) -> int:
 
 def fit_axes(sample: Vectors) -> Axes:
     """Return axes float64 [P, E], orthonormal, near which the sampled vectors [n, E] lie."""
-    sample64 = sample.astype(np.float64)
-    axes = np.random.default_rng(0).normal(size=(sample.shape[1], count_axes(sample.shape[1])))
+    axes = np.random.default_rng(0).normal(size=(sample.shape[1], count_axes(sample.shape[1]))).astype(np.float32)
     for _ in range(_ITERATIONS):
-        axes = np.linalg.qr(sample64.T @ (sample64 @ axes))[0]
-    return np.ascontiguousarray(axes.T)
+        axes = np.linalg.qr(sample.T @ (sample @ axes))[0]
+    return np.ascontiguousarray(np.linalg.qr(axes.astype(np.float64))[0].T)
 
 
 def pick_sample(members: Ids) -> Ids:

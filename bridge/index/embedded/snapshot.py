@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Point
 from bridge.index.derived_numbers import LEDGER_FILE, DerivedNumbers
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.inverted_lists import SearchCopy
-from bridge.index.embedded.segment import Segment
-from bridge.index.stored_rows import StoredRows, decode_vectors
-from catalog.vectors.checksums import term
+from bridge.index.embedded.tail import CountedTail, ReadTail
+from bridge.index.stored_rows import StoredRows
 from catalog.vectors.records import LedgerState
-from wshard.core.container.layout import checksum
 from wshard.errors import ChecksumError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bridge.index.base import Ids, Vectors
+    from bridge.index.base import Ids, Point
     from bridge.index.embedded.kmeans import Clustering
+    from bridge.index.embedded.tail import Tail
     from catalog.catalog import Catalog
     from catalog.vectors.records import LedgerEntry
     from embedders.space import Space
@@ -81,6 +79,12 @@ class UncopiedVectors:
             return True
         return self._rule.is_due(tail, base, space.dim, ingesting=bool(points))
 
+    def may_wait(self, space: Space, points: Sequence[Point]) -> bool:
+        """Return whether a copy that is due may wait for more vectors or the end, when it is written with lists."""
+        vectors, has_lists = sum(self._counts[space.fingerprint]), self._rule.has_lists
+        lists_wait = has_lists(vectors, space.dim) and not has_lists(vectors, space.dim, ingesting=True)
+        return bool(points) and lists_wait and space.fingerprint not in self.waiting
+
     def note(self, space: Space, tail: int, base: int) -> None:
         """Record the counts of an opened Space."""
         self._counts[space.fingerprint] = tail, base
@@ -111,14 +115,12 @@ class IndexSnapshot:
     lists_pending: bool = False
     lean: bool = False
     clock: int = -1
-    tail: dict[int, Point] = field(default_factory=dict)
-    terms: dict[int, int] = field(default_factory=dict)  # of the tail's episodes, see catalog/vectors/checksums.py
-    joined: SearchCopy | None = None  # the tail as one segment, made when needed
+    tail: Tail = field(init=False)
     _since: int = field(init=False)  # the last ledger entry of the copy
 
     def __post_init__(self) -> None:
         """Note where the tail begins."""
-        self._since = self.seq
+        self._since, self.tail = self.seq, (CountedTail if self.lean else ReadTail)(self.dim)
 
     @staticmethod
     def of(space_id: int, copy: disk_copy.OpenCopy, *, lean: bool, lists_damaged: bool = False) -> IndexSnapshot:
@@ -130,25 +132,16 @@ class IndexSnapshot:
     def take(self, entries: Sequence[LedgerEntry]) -> None:
         """Absorb ledger entries: new vectors, replaced ones, or tombstones."""
         self.base.segment.kill(np.array([entry.episode_id for entry in entries], np.int64))
-        for entry in entries:
-            self.seq = max(self.seq, entry.seq)
-            self.tail.pop(entry.episode_id, None)
-            self.terms.pop(entry.episode_id, None)
-            if entry.vectors:
-                point = _point_of(entry, self.dim)
-                self.tail[entry.episode_id] = _without_vectors(point) if self.lean else point
-                self.terms[entry.episode_id] = term(checksum(entry.vectors), entry.seq, entry.episode_id)
-            self.joined = None
+        self.seq = max(self.seq, *(entry.seq for entry in entries))
+        self.tail.take(entries)
 
     def join_tail(self) -> tuple[SearchCopy, SearchCopy]:
         """Return disk copy and tail."""
-        if self.joined is None:
-            self.joined = SearchCopy(Segment.from_points([*self.tail.values()], self.dim))
-        return self.base, self.joined
+        return self.base, self.tail.join()
 
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
-        return self.base.segment.count() + self.count_tail()
+        return self.base.segment.count() + self.tail.count()
 
     def catch_up(self, catalog: Catalog) -> bool:
         """Read the new entries of the catalog's ledger; False if the earlier state does not belong to it.
@@ -183,15 +176,11 @@ class IndexSnapshot:
 
     def _state(self) -> tuple[int, int]:
         """Return number and checksum of the living vectors, to compare with those of the ledger."""
-        return self.count(), self.base.segment.checksum() + sum(self.terms.values())
-
-    def count_tail(self) -> int:
-        """Return the number of vectors in the tail."""
-        return sum(len(point.vectors) for point in self.tail.values())
+        return self.count(), self.base.segment.checksum() + self.tail.checksum()
 
     def needs_copy(self, rule: CopyRule, *, ingesting: bool) -> bool:
         """Return whether a new disk copy is due; when an ingest has ended, its copy gets lists."""
-        tail, base = self.count_tail(), len(self.base.segment.vectors)
+        tail, base = self.tail.count(), len(self.base.segment.vectors)
         needs_lists = self.lists_pending and not ingesting and rule.has_lists(base + tail, self.dim)
         return self.lists_damaged or needs_lists or rule.is_due(tail, base, self.dim)
 
@@ -201,14 +190,8 @@ class IndexSnapshot:
         If lean, points that are replaced before they are read from the ledger are left out.
         """
         alive = self.base.segment.alive.copy()
-        tail = self._reread(catalog, dict(self.tail)) if self.lean else [*self.tail.values()]
+        tail = self.tail.points(partial(catalog.vectors.ledger, self.space_id, since=self._since))
         return (point for part in (self.base.segment.points(alive), tail) for point in part)
-
-    def _reread(self, catalog: Catalog, tail: Mapping[int, Point]) -> Iterator[Point]:
-        for entry in catalog.vectors.ledger(self.space_id, since=self._since):
-            in_tail = tail.get(entry.episode_id)
-            if in_tail is not None and in_tail.seq == entry.seq:
-                yield _point_of(entry, self.dim)
 
     def read_vectors(self, episodes: Ids) -> StoredRows:
         """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
@@ -250,17 +233,3 @@ def find_damage(catalog: Catalog, folder: Path, space: Space, *, data: bool) -> 
         except ChecksumError as error:
             return f"the copy in {opened.home} is damaged: {error}"
     return ""
-
-
-def _point_of(entry: LedgerEntry, dim: int) -> Point:
-    vectors = decode_vectors(entry.episode_id, entry.vectors or b"", (entry.count, dim))
-    return Point(entry.episode_id, entry.seq, vectors)
-
-
-def _without_vectors(point: Point) -> Point:
-    return replace(point, vectors=_zeros(point.vectors.shape))
-
-
-@lru_cache(maxsize=256)
-def _zeros(shape: tuple[int, int]) -> Vectors:
-    return np.broadcast_to(np.float32(0.0), shape)

@@ -53,9 +53,9 @@ class ShardedIndex(VectorIndex):
     """VectorIndex over shards on a Dask cluster; close it, or use it as a context manager.
 
     The first that uses a name on a cluster starts the shards, one a worker if the URL gives no number; they stay there.
-    The workers must be able to open the archive at the same path or URL. A shard that does not answer in time
-    or has an older ledger leaves the answer inexact, and is named in its coverage; that of a
-    lost worker is started again elsewhere. Connects on first use.
+    The workers must be able to open the archive at the same path or URL. Where a shard does not answer in its part of
+    the time, fails, or has an older ledger, its next replica is asked. Without one the answer is inexact, and
+    the shard is named in its coverage; that of a lost worker is started again elsewhere. Connects on first use.
     """
 
     def __init__(self, catalog: Catalog, url: ShardsUrl) -> None:
@@ -63,8 +63,8 @@ class ShardedIndex(VectorIndex):
         self._url = url
         self._filters = FilterCache(catalog)
         self._client: Any = None
-        self._shards: dict[Share, Any] = {}
-        self._actors: dict[Share, Any] = {}
+        self._shards: dict[Share, list[Any]] = {}  # the futures of its replicas
+        self._actors: dict[str, Any] = {}  # by the key of the future
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class ShardedIndex(VectorIndex):
         if missing := [point.episode for point in points if point.seq > clock]:
             raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
         if not points:
-            self._ask_all("upsert", space, [])
+            self._order("upsert", space, [])
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
         """Do nothing but check the Space: every shard reads deletions from the ledger before it answers."""
@@ -134,11 +134,11 @@ class ShardedIndex(VectorIndex):
     def rebuild(self, space: Space) -> None:
         """Let every shard build its copies again."""
         self._check_living(space)
-        self._ask_all("rebuild", space)
+        self._order("rebuild", space)
 
     def drop(self, space: Space) -> None:
         """Let every shard remove its copies of the Space."""
-        self._ask_all("drop", space)
+        self._order("drop", space)
 
     def _check_living(self, space: Space) -> None:
         self._filters.find_space(space, self._catalog.clock())
@@ -161,18 +161,38 @@ class ShardedIndex(VectorIndex):
             raise IndexUnreachableError(f"{self._name}: {replies}")
         return dict(replies.results)
 
+    def _order(self, verb: str, space: Space, *arguments: Any) -> None:
+        """Let every replica of every shard do something; raises IndexUnreachableError without one of them."""
+        shards = self._connect()
+        for replica in range(self._replicas):
+            futures = {share: replicas[replica] for share, replicas in shards.items()}
+            replies = self._ask_once(futures, _FILLING, verb, space, *arguments)
+            if replies.faults:
+                raise IndexUnreachableError(f"{self._name}: {replies}")
+
     def _ask(self, shards: Collection[Share], patience: float, verb: str, space: Space, *arguments: Any) -> Replies:
-        """Call a method of the shards' indexes, of all at once; an answer from before this moment is a fault."""
+        """Call a method of the shards' indexes, of all at once; where a replica is at fault, the next one is asked."""
+        results: dict[Share, Any] = {}
+        faults: dict[Share, str] = {}
+        for replica in range(self._replicas):
+            left = {share: self._shards[share][replica] for share in shards if share not in results}
+            replies = self._ask_once(left, patience / self._replicas, verb, space, *arguments)
+            results.update(replies.results)
+            faults.update(replies.faults)
+        remaining = (share for share in sorted(faults, key=lambda share: share.number) if share not in results)
+        return Replies(results, {share: faults[share] for share in remaining})
+
+    def _ask_once(self, futures: Mapping[Share, Any], patience: float, verb: str, space: Space, *args: Any) -> Replies:
+        """Call a method of one replica of each of these shards; an answer from before this moment is a fault."""
         clock, until = self._catalog.instant().clock, time.monotonic() + patience
         caller = Caller(self._catalog.archive_id)
         results, faults, calls = {}, {}, {}
         with self._client.as_current():
-            for share in shards:
+            for share, future in futures.items():
                 try:
-                    actor = self._find_actor(share, until)
-                    calls[share] = actor.call(caller, verb, space, *arguments)
+                    calls[share] = self._find_actor(future, until).call(caller, verb, space, *args)
                 except (OSError, RuntimeError, CatalogError) as error:
-                    faults[share] = self._restart(share, error)
+                    faults[share] = self._restart(future, error)
             for share, call in calls.items():
                 try:
                     reply = call.result(timeout=max(until - time.monotonic(), 0.01))
@@ -181,65 +201,78 @@ class ShardedIndex(VectorIndex):
                     else:
                         results[share] = reply.result
                 except (OSError, CatalogError) as error:
-                    faults[share] = self._restart(share, error)
-        return Replies(results, dict(sorted(faults.items(), key=lambda item: item[0].number)))
+                    faults[share] = self._restart(futures[share], error)
+        return Replies(results, faults)
 
-    def _find_actor(self, share: Share, until: float) -> Any:
-        if share not in self._actors:
-            self._actors[share] = self._shards[share].result(timeout=max(until - time.monotonic(), 0.01))
-        return self._actors[share]
+    def _find_actor(self, future: Any, until: float) -> Any:
+        if future.key not in self._actors:
+            self._actors[future.key] = future.result(timeout=max(until - time.monotonic(), 0.01))
+        return self._actors[future.key]
 
-    def _restart(self, share: Share, error: Exception) -> str:
+    def _restart(self, future: Any, error: Exception) -> str:
         """Say what is wrong with a shard, and let the cluster start it again if its worker is lost."""
         if self._client.status != "running":
             raise IndexUnreachableError(f"{self._url.address}: the scheduler does not answer any more") from error
-        self._actors.pop(share, None)
-        future = self._shards[share]
+        self._actors.pop(future.key, None)
         if future.status in ("error", "lost", "cancelled"):
             future.retry()
         return f"fails: {error}" if isinstance(error, WShardError) else "is silent"
 
     @property
+    def _replicas(self) -> int:
+        return len(next(iter(self._shards.values())))
+
+    @property
     def _name(self) -> str:
         return f"{self._url.address}/{self._url.name}"
 
-    def _connect(self) -> dict[Share, Any]:
+    def _connect(self) -> dict[Share, list[Any]]:
         """Return the shards of this name, started if there are none yet."""
         with self._lock:
             if not self._shards:
                 self._client = self._client or connect(self._url.address, IndexUnreachableError)
                 self._shards = self._find_shards() or self._start_shards()
-            wanted = self._url.shards
-            if wanted not in (None, len(self._shards)):
-                raise UnknownIndexError(f"{self._name}: expected {wanted} shards, found {len(self._shards)}")
+            for wanted, found, what in (
+                (self._url.shards, len(self._shards), "shards"),
+                (self._url.replicas, self._replicas, "replicas"),
+            ):
+                if wanted not in (None, found):
+                    raise UnknownIndexError(f"{self._name}: expected {wanted} {what}, found {found}: use another name")
             return self._shards
 
-    def _find_shards(self) -> dict[Share, Any]:
+    def _find_shards(self) -> dict[Share, list[Any]]:
         try:
             futures = self._client.get_dataset(f"wshard/{self._url.name}")
         except KeyError:
             return {}
-        return {Share(number, len(futures)): future for number, future in enumerate(futures)}
+        return {Share(number, len(futures)): replicas for number, replicas in enumerate(futures)}
 
-    def _start_shards(self) -> dict[Share, Any]:
+    def _start_shards(self) -> dict[Share, list[Any]]:
         workers = [*self._client.nthreads()]
-        if not workers:
-            raise IndexUnreachableError(f"{self._url.address}: expected workers, found none")
+        copies = self._url.replicas or 1
+        if len(workers) < copies:
+            raise IndexUnreachableError(
+                f"{self._url.address}: expected at least {copies} workers, as each replica is on another one, found "
+                f"{len(workers) or 'none'}"
+            )
         of = self._url.shards or len(workers)
         submit = partial(self._client.submit, Shard, self._catalog.location, actor=True, pure=False)
         futures = [  # evenly; if its worker is lost, a shard may be anywhere
-            submit(Share(number, of), workers=workers[number % len(workers)], allow_other_workers=True)
+            [
+                submit(Share(number, of), workers=workers[(number + copy) % len(workers)], allow_other_workers=True)
+                for copy in range(copies)
+            ]
             for number in range(of)
         ]
         try:
             self._client.publish_dataset(futures, name=f"wshard/{self._url.name}")
         except KeyError:  # another process was quicker
             return self._find_shards()
-        return {Share(number, of): future for number, future in enumerate(futures)}
+        return {Share(number, of): replicas for number, replicas in enumerate(futures)}
 
 
 def open_shards(url: str, catalog: Catalog, _folder: Path, token: str | None = None) -> ShardedIndex:
-    """Return the index of dask://HOST:PORT/ARCHIVE?shards=N&timeout=SECONDS; raises UnknownIndexError."""
+    """Return the index of dask://HOST:PORT/ARCHIVE?shards=N&replicas=N&timeout=S; raises UnknownIndexError."""
     if token is not None:
         raise UnknownIndexError("expected the URL of a server with a token, found shards on a cluster")
     return ShardedIndex(catalog, parse_url(url))

@@ -12,7 +12,11 @@ from wshard.errors import UnknownIndexError
 
 _PLACE: Final = re.compile(r"(dask://[^/?#@\s]+:\d+)/([\w.-]+)")
 _TIMEOUT: Final = 10.0  # seconds for an answer to a search
-_OPTIONS: Final = {"shards": re.compile("[1-9][0-9]{0,3}"), "timeout": re.compile("[0-9]{1,6}([.][0-9]+)?")}
+_OPTIONS: Final = {
+    "shards": re.compile("[1-9][0-9]{0,3}"),
+    "replicas": re.compile("[1-9]"),
+    "timeout": re.compile("[0-9]{1,6}([.][0-9]+)?"),
+}
 
 
 @dataclass(frozen=True)
@@ -34,16 +38,18 @@ class ShardsUrl:
     address: str
     name: str
     shards: int | None
+    replicas: int | None
     timeout: float
 
 
 def parse_url(url: str) -> ShardsUrl:
-    """Return the parts of dask://HOST:PORT/NAME?shards=N&timeout=SECONDS; raises UnknownIndexError."""
+    """Return the parts of dask://HOST:PORT/NAME?shards=N&replicas=N&timeout=SECONDS; raises UnknownIndexError."""
     place, _, query = url.partition("?")
     found, options = _PLACE.fullmatch(place), dict(parse_qsl(query, keep_blank_values=True))
     if found is None or not all(name in _OPTIONS and _OPTIONS[name].fullmatch(options[name]) for name in options):
         raise UnknownIndexError(
-            f"expected dask://HOST:PORT/ARCHIVE, perhaps with ?shards=N&timeout=SECONDS, found {public_url(url)!r}"
+            "expected dask://HOST:PORT/ARCHIVE, perhaps with ?shards=N&replicas=N&timeout=SECONDS, found "
+            f"{public_url(url)!r}"
         )
-    shards = int(options["shards"]) if "shards" in options else None
-    return ShardsUrl(found[1], found[2], shards, float(options.get("timeout", _TIMEOUT)))
+    shards, replicas = (int(options[name]) if name in options else None for name in ("shards", "replicas"))
+    return ShardsUrl(found[1], found[2], shards, replicas, float(options.get("timeout", _TIMEOUT)))

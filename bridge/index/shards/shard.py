@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.index.embedded.index import EmbeddedIndex
 from catalog.catalog import Catalog
 from wshard import __version__
+from wshard.core.plugins import import_library
 from wshard.errors import VectorIndexError
 
 if TYPE_CHECKING:
@@ -36,14 +37,15 @@ class Reply:
 class Shard:
     """An actor: it opens the archive where its worker sees it, and answers for its share of the episodes.
 
-    Each call reads the ledger first, as the embedded index does, so that a new shard fills itself. Its copies are in a
-    temporary folder.
+    Each call reads the ledger first, as the embedded index does, so that a new shard fills itself. Its copies are in
+    the folder of its worker, which the cluster removes when that has ended, however it did.
     """
 
     def __init__(self, location: str, share: Share) -> None:
         self._share = share
         self._catalog = Catalog.open(location, share=(share.number, share.of))
-        self._folder = tempfile.TemporaryDirectory(prefix="wshard-shard-", ignore_cleanup_errors=True)
+        of_worker = import_library("distributed", "dask").get_worker().local_directory
+        self._folder = tempfile.TemporaryDirectory(prefix="wshard-shard-", dir=of_worker, ignore_cleanup_errors=True)
         self._index = EmbeddedIndex(self._catalog, Path(self._folder.name))
 
     def call(self, caller: Caller, verb: str, space: Space, *arguments: Any) -> Reply:

@@ -1,30 +1,47 @@
 """All timesteps of a Space's episodes, read from their files once and stored beside the search copy.
 
-What is stored follows the vectors: of an archive that grew only new episodes are read. It may be dropped at any time.
+What is stored follows the vectors: new episodes are added at its end, those that are gone or have changed do not count.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from array import array
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import xxhash
 
-from bridge.index.derived_numbers import TIMESTEPS_FILE
+from bridge.index.array_files import ArrayFiles, StoredArrays
+from bridge.index.derived_numbers import TIMESTEPS
 from bridge.search.moments.lane_rows import LaneRows
-from bridge.search.moments.scan import Timesteps
+from bridge.search.moments.scan import Timesteps, describe
+from bridge.search.moments.stored_cells import StoredCells, follow
 from bridge.support.batches import batches
+from bridge.support.workers import THIS_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from bridge.alignment.arrays import Rows
+    from numpy.typing import NDArray
+
+    from bridge.alignment.arrays import Ints
     from bridge.archive import Archive
-    from bridge.index.derived_numbers import DerivedNumbers
+    from bridge.index.array_files import Part
+    from bridge.search.moments.block_distances import Floats
+    from bridge.search.moments.cells import Cells
+    from bridge.search.moments.lane_rows import PreparedRows
+    from bridge.support.workers import Workers
+    from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow
     from catalog.session import Instant
     from embedders.space import Space, Statistics
+
+    _ReadRows = tuple[dict[int, Floats], set[int]]
 
 STORED: Final = 1 << 27
 """Numbers (timesteps times channels) of a Space up to which its episodes are stored: 114,000 of 84 x 14, in 0.9 GB."""
@@ -32,21 +49,19 @@ STORED: Final = 1 << 27
 UNSTORED: Final = 1 << 22
 """The same for an index that stores nothing, so that they are in memory."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _SAMPLE: Final = 64  # episodes whose length is taken for that of all
+_GONE: Final = 0.25  # share of stored timesteps that do not count, from which all is written anew
 
 
 @dataclass(frozen=True, eq=False)
 class AllTimesteps:
-    """The timesteps of a Space's episodes, None without any; absent: those without an unchanged file.
-
-    state: the catalog's edition, and the last change of the ledger that is in them.
-    """
+    """The timesteps of a Space's episodes, None without any; absent: those without an unchanged file."""
 
     timesteps: Timesteps | None
     absent: frozenset[int]
-    name: str
-    state: tuple[str, int]
+    stored: StoredArrays
+    cells: StoredCells
 
 
 class TimestepStore:
@@ -56,42 +71,40 @@ class TimestepStore:
         self._catalog, self._index = archive.catalog, archive.index
         self._known: dict[str, tuple[Instant, AllTimesteps | None]] = {}  # by the Space's fingerprint
 
-    def load(self, space: Space, scaling: Statistics) -> AllTimesteps | None:
-        """Return those of all episodes of the Space, or None if it has too many numbers, or images."""
+    def load(self, space: Space, scaling: Statistics, pool: Workers = THIS_PROCESS) -> AllTimesteps | None:
+        """Return those of all episodes of the Space, or None if it has too many numbers, or images.
+
+        pool: reads those that are not stored.
+        """
         now = self._catalog.instant()
         numbers = b"".join(part.tobytes() for part in (scaling.mean, scaling.std, scaling.factors) if part is not None)
         name = f"timesteps {_VERSION} {self._catalog.edition} {xxhash.xxh3_64_hexdigest(numbers)}"
         instant, known = self._known.get(space.fingerprint, (None, None))
-        if instant == now and (known is None or (known.name == name and not known.absent)):
+        if instant == now and (known is None or (known.stored.name == name and not known.absent)):
             return known
-        self._known[space.fingerprint] = now, (made := self._follow(space, scaling, name, known))
+        nothing = AllTimesteps(None, frozenset(), StoredArrays(name, 0), StoredCells())
+        before = nothing if known is None or known.stored.name != name else known
+        self._known[space.fingerprint] = now, (made := self._follow(_Reading(space, scaling), before, pool))
         return made
 
-    def _follow(self, space: Space, scaling: Statistics, name: str, known: AllTimesteps | None) -> AllTimesteps | None:
+    def _follow(self, wanted: _Reading, before: AllTimesteps, pool: Workers) -> AllTimesteps | None:
         """Return the timesteps of the present episodes: those known or stored, and those of files."""
-        vectors = self._catalog.vectors
+        space, vectors = wanted.space, self._catalog.vectors
         space_id = next((row.id for row in vectors.spaces() if row.fingerprint == space.fingerprint), None)
         if space_id is None or len(space.window_shape) > 1:
             return None
         derived = self._index.open_derived(space)
         if self._estimate(space_id) * space.channels > (UNSTORED if derived is None else STORED):
             return None
-        state = (self._catalog.edition, vectors.revision(space_id).last)
-        if known is None or known.name != name or known.state[0] != state[0]:
-            known = _read(derived, name, state[0])
-        present = np.array(vectors.embedded(space_id), np.int64)
-        stored, since = known.timesteps, known.state[1]
-        replaced = [entry.episode_id for entry in vectors.ledger(space_id, since=since)] if 0 < since < state[1] else []
-        ids = np.zeros(0, np.int64) if stored is None else stored.episodes
-        current = np.isin(ids, present) & ~np.isin(ids, replaced)
-        absent = set[int]()
-        loaded = chain.from_iterable(self._load(np.setdiff1d(present, ids[current]).tolist(), space, scaling, absent))
-        first = next(loaded, None)
-        if first is None and current.all():
-            return replace(known, absent=frozenset(absent), state=state)
-        old = [] if stored is None else stored.cut(current)
-        made = Timesteps.gather(chain(old, [] if first is None else [first], loaded), space.channels)
-        return _write(derived, AllTimesteps(made, frozenset(absent), name, state))
+        change = _Change(self._catalog, space_id, wanted, pool)
+        files = None if derived is None else ArrayFiles(derived.folder, TIMESTEPS)
+        found = before.stored if files is None else files.read(before.stored)
+        stored = found if found.arrays else before.stored
+        if len(change.compare(stored)[1]):
+            stored = _write(change, files, stored)
+        cells = StoredCells() if derived is None else follow(derived.folder, stored, before.cells)
+        timesteps = choose(stored, change.compare(stored)[0], cells.read())
+        return AllTimesteps(timesteps, frozenset(change.absent), stored, cells)
 
     def _estimate(self, space_id: int) -> float:
         """Return about how many timesteps the episodes of a Space have."""
@@ -99,32 +112,91 @@ class TimestepStore:
         lengths = [row.length for row in self._catalog.episodes.rows(vectors.sample(space_id, _SAMPLE)).values()]
         return vectors.revision(space_id).rows * float(np.mean(lengths)) if lengths else 0.0
 
-    def _load(
-        self, ids: Sequence[int], space: Space, scaling: Statistics, absent: set[int]
-    ) -> Iterator[Iterable[tuple[int, Rows]]]:
-        """Yield episodes with their rows, a batch at a time; those without an unchanged file are added to absent."""
-        reader = LaneRows(cache_bytes=0)
-        for batch in batches(ids):
-            lanes, stale = reader.load(self._catalog.episodes.rows(batch).values(), space, scaling)
-            absent |= stale
-            yield [(episode, one.rows) for episode, one in lanes.items()]
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """Which lanes to read, and how they are scaled; sent to worker processes."""
+
+    space: Space
+    scaling: Statistics
+
+    def read(self, rows: Sequence[EpisodeRow]) -> _ReadRows:
+        """Return the rows of episodes by their ids, and the ids of those without an unchanged file."""
+        lanes, stale = LaneRows(cache_bytes=0).load(rows, self.space, self.scaling)
+        return {episode: one.rows.astype(np.float32) for episode, one in lanes.items()}, stale
 
 
-def _read(derived: DerivedNumbers | None, name: str, edition: str) -> AllTimesteps:
-    """Return what is stored, however old; without any timesteps if nothing is."""
-    arrays = None if derived is None else derived.read_arrays(name, TIMESTEPS_FILE, mapped=True)
-    if arrays is None:
-        return AllTimesteps(None, frozenset(), name, (edition, 0))
-    last, *parts = map(np.asarray, arrays)  # without what each slice of a mapped array would cost
-    return AllTimesteps(Timesteps(*parts), frozenset(), name, (edition, int(last[0])))
+def _write(change: _Change, files: ArrayFiles | None, stored: StoredArrays) -> StoredArrays:
+    """Store a change, and return all, mapped: from temporary files if it cannot be stored."""
+    if files is not None:
+        with suppress(OSError), files.locked():
+            return change.write(files, files.read(stored))
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # mapped files stay until they are not used
+        return change.write(ArrayFiles(Path(folder), TIMESTEPS), stored, anew=True)
 
 
-def _write(derived: DerivedNumbers | None, made: AllTimesteps) -> AllTimesteps:
-    """Store the timesteps, and return them mapped; as they are if they cannot be stored."""
-    one = made.timesteps
-    if derived is None or one is None:
-        return made
-    arrays = [np.array([made.state[1]]), one.episodes, one.edges, one.rows, one.blocks, one.balls, one.changes]
-    derived.write_arrays(made.name, arrays, TIMESTEPS_FILE)
-    stored = _read(derived, made.name, made.state[0])
-    return made if stored.timesteps is None or stored.state != made.state else replace(made, timesteps=stored.timesteps)
+class _Change:
+    """What has to be written of one Space's episodes; absent: those without an unchanged file, once it is."""
+
+    def __init__(self, catalog: Catalog, space_id: int, wanted: _Reading, pool: Workers) -> None:
+        self._catalog, self._space_id, self._wanted, self._pool = catalog, space_id, wanted, pool
+        self._present = np.array(catalog.vectors.embedded(space_id), np.int64)
+        self._last = catalog.vectors.revision(space_id).last
+        self.absent = set[int]()
+
+    def write(self, files: ArrayFiles, stored: StoredArrays, *, anew: bool = False) -> StoredArrays:
+        """Add the episodes that are not in what is stored, or have changed; all anew where much of it is gone."""
+        current, missing = self.compare(stored)
+        heads = stored.arrays[0] if stored.arrays else np.zeros((0, 2), np.int64)
+        parts = self._read(missing, heads[_find_last(heads[:, 0]) & (heads[:, 1] > 0), 0])
+        first = next(parts, None)
+        if first is None:
+            return stored
+        new = chain([first], parts)
+        if not anew and len(heads) and heads[~current, 1].sum() <= _GONE * heads[:, 1].sum():
+            return files.append(stored, new, self._last)
+        return files.replace(stored.name, chain(_take(stored, current), new), self._last)
+
+    def compare(self, stored: StoredArrays) -> tuple[NDArray[np.bool_], Ints]:
+        """Return which of the stored rows of episodes count, and the episodes that have none."""
+        if not stored.arrays:
+            return np.zeros(0, np.bool_), self._present
+        ids, lengths = stored.arrays[0].T
+        is_older = stored.state < self._last
+        entries = self._catalog.vectors.ledger(self._space_id, since=stored.state) if is_older else ()
+        current = _find_last(ids) & (lengths > 0) & np.isin(ids, self._present)
+        current &= ~np.isin(ids, [entry.episode_id for entry in entries])
+        return current, np.setdiff1d(self._present, ids[current])
+
+    def _read(self, ids: Ints, stored: Ints) -> Iterator[Part]:
+        """Yield what is scanned of episodes; those that are stored but have no file any more come without timesteps."""
+        new = batches(array("q", ids), self._pool.sharing)
+        rows = ([*self._catalog.episodes.rows(batch).values()] for batch in new)
+        for episodes, stale in self._pool.each(self._wanted.read, rows, lambda row: ({}, {row.id})):
+            self.absent |= stale
+            if episodes:
+                yield describe(episodes)
+        if gone := self.absent & {*stored.tolist()}:
+            yield describe({episode: np.zeros((0, self._wanted.space.channels), np.float32) for episode in gone})
+
+
+def choose(stored: StoredArrays, current: NDArray[np.bool_], cells: Sequence[Cells] = ()) -> Timesteps | None:
+    """Return what is stored of the episodes that count, None without any."""
+    if not current.any():
+        return None
+    heads, *parts = stored.arrays
+    return Timesteps(np.where(current, heads[:, 0], -1), heads[:, 1], *parts, cells=cells)
+
+
+def _find_last(ids: Ints) -> NDArray[np.bool_]:
+    """Return of each number whether it does not come again."""
+    is_last = np.zeros(len(ids), np.bool_)
+    is_last[len(ids) - 1 - np.unique(ids[::-1], return_index=True)[1]] = True
+    return is_last
+
+
+def _take(stored: StoredArrays, current: NDArray[np.bool_]) -> Iterator[Part]:
+    """Yield what is stored of the episodes that count, some at a time."""
+    before: Mapping[int, PreparedRows] = choose(stored, current) or {}
+    for batch in batches([*before]):
+        yield describe({episode: before[episode].rows for episode in batch})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bridge.search.moments.found_windows import select_candidates
 from bridge.search.moments.identical import find_identical, find_source
 from bridge.search.moments.narrow import narrow
@@ -44,7 +46,9 @@ def find_best(
     query.
     """
     limits = depth.limits
-    eligible: Collection[int] = timesteps if depth.allowed is None else {*depth.allowed.tolist()} & timesteps.keys()
+    eligible: Collection[int] = timesteps
+    if depth.allowed is not None:
+        eligible = {*np.intersect1d(depth.allowed, timesteps.episodes).tolist()}
     own = [] if source is None or source[0] not in eligible else find_source(query.rows, *source, timesteps)
     scanned = timesteps.scan(pace(query.rows), depth.refined, depth.allowed)
     windows = select_candidates(found, limits, depth.refined, eligible)

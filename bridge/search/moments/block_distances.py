@@ -29,17 +29,23 @@ APART: Final = 2
 CHANGE: Final = BLOCK // APART
 """Blocks from one to that which begins where it ends: changes are from each to that."""
 
+BALL: Final = 4
+"""Blocks in a ball: so many belong to one episode, whose last block is repeated where it has fewer."""
+
 COARSE: Final = 2
 """Every so many-th of the blocks of a query is compared with all places."""
-
-SAMPLED: Final = 4
-"""Times as many places as are wanted that are compared first, for how near the wanted ones are at most."""
 
 PER_SPAN: Final = 16
 """Places at which all blocks are compared for each span returned, as neighbours are one span."""
 
+ROUNDING: Final = 1e-5
+"""Of squared lengths, in single precision."""
+
+_FEW: Final = 1 << 13  # places up to which, or up to a share of all, each is compared
+_SHARE: Final = 1 / 32
 _COMPARED: Final = 4  # blocks of a query, at most
 _AT_ONCE: Final = 1 << 13  # blocks compared at once, while they fit in the CPU cache
+_SINGLE: Final = 1 << 18  # multiplications up to which OpenBLAS starts no threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +65,38 @@ class Nearest:
     spans: Ints
 
 
-def make_blocks(rows: Floats) -> Floats:
-    """Return the mean of the BLOCK rows [T, D] from every second timestep, its squared length as a last column."""
-    count = max(0, (len(rows) - BLOCK) // APART + 1)
-    blocks = np.zeros((count, rows.shape[1] + 1), np.float32)
+def multiply(weights: Floats, values: Floats) -> Floats:
+    """Return the products [k, n] of k rows and n others, in parts so small that no threads wait for each other."""
+    count = len(values)
+    size = max(1, min(count, _SINGLE // weights.size))
+    products = np.empty((len(weights), count), np.float32)
+    whole = count - count % size
+    parts = products[:, :whole].reshape(len(weights), -1, size)
+    np.matmul(weights, values[:whole].reshape(-1, size, values.shape[1]).swapaxes(1, 2), out=parts.swapaxes(0, 1))
+    np.matmul(weights, values[whole:].T, out=products[:, whole:])
+    return products
+
+
+def count_blocks(lengths: Ints) -> tuple[Ints, Ints]:
+    """Return how many blocks episodes of these lengths have, and how many are stored of them: whole balls."""
+    counts = np.maximum(0, (lengths - BLOCK) // APART + 1)
+    return counts, -(-counts // BALL) * BALL
+
+
+def make_blocks(rows: Floats, lengths: Ints) -> Floats:
+    """Return the mean of the BLOCK rows [T, D] from every second timestep, its squared length as a last column.
+
+    lengths: those of the episodes, one below the other.
+    """
+    counts, stored = count_blocks(lengths)
+    numbers = np.arange(stored.sum()) - np.repeat(np.cumsum(stored) - stored, stored)
+    begins = np.repeat(np.cumsum(lengths) - lengths, stored) + APART * np.minimum(
+        numbers, np.repeat(counts - 1, stored)
+    )
+    blocks = np.zeros((len(begins), rows.shape[1] + 1), np.float32)
     means = blocks[:, :-1]
-    for start in range(BLOCK):
-        means += rows[start : start + APART * count : APART]
+    for start in range(BLOCK if len(begins) else 0):
+        means += rows.take(begins + start, axis=0)
     means /= BLOCK
     np.einsum("nd,nd->n", means, means, out=blocks[:, -1])
     return blocks
@@ -120,6 +151,13 @@ class BlockTemplate:
         squares: Floats = (self.coarse**2).sum(axis=(0, 2)).astype(np.float32)
         return squares[:, None]
 
+    @cached_property
+    def weights(self) -> Floats:
+        """What stored blocks or changes are multiplied by for their squared distances, less `squares`."""
+        stored = [1.0, 0.0] if self.is_of_changes else [1.0]
+        ends = np.broadcast_to(stored, (*self.coarse.shape[:-1], len(stored)))
+        return np.concatenate([-2 * self.coarse, ends], axis=-1).astype(np.float32)
+
     @property
     def scale(self) -> int:
         """The number of values that are compared at a place."""
@@ -138,63 +176,60 @@ def _average(rows: Rows, begins: Ints) -> Rows:
 class BlockGrid:
     """The blocks [n, D + 1] of episodes; a place is the number of one.
 
-    episodes [m]: ids; lengths [m]: their timesteps, 0 = not to be found; edges [m + 1]: where the blocks of each begin.
+    episodes [m]: ids; lengths [m]: their timesteps, 0 = not to be found; edges [m + 1]: where the blocks of each begin;
+    changes [n / CHANGE, D + 2]: the change from every so many-th block, its squared length and 0.
     """
 
     episodes: Ints
     lengths: Ints
     edges: Ints
     values: Floats
+    changes: Floats
+
+    @cached_property
+    def few(self) -> Ints | None:
+        """All places, but of repeated blocks, of the episodes to be found, if they are few of those that there are."""
+        counts, _ = count_blocks(self.lengths)
+        total = int(counts.sum())
+        if (self.lengths > 0).all() or total > max(_FEW, _SHARE * len(self.values)):
+            return None
+        return np.repeat(self.edges[:-1] - np.cumsum(counts) + counts, counts) + np.arange(total)
+
+    def find_owners(self, places: Ints) -> Ints:
+        """Return the row of the episode of each place."""
+        return np.searchsorted(self.edges, places, "right") - 1
 
     def locate(self, places: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the row of the episode of each place, its timestep there, and how many are left from there."""
-        owners = np.searchsorted(self.edges, places, "right") - 1
+        owners = self.find_owners(places)
         starts = APART * (places - self.edges[owners])
         return owners, starts, self.lengths[owners] - starts
 
     def take(self, places: Ints, *, changes: bool) -> Floats:
-        """Return the blocks at places, or the changes from there, without their squared lengths."""
-        blocks: Floats = self.values.take(places, axis=0, mode="clip")[..., :-1]
-        return self.values.take(places + CHANGE, axis=0, mode="clip")[..., :-1] - blocks if changes else blocks
+        """Return the blocks at places, or the changes from there, and what is stored with them."""
+        if changes:
+            return self.changes.take(places // CHANGE, axis=0, mode="clip")
+        return self.values.take(places, axis=0, mode="clip")
 
     def measure(self, template: BlockTemplate, places: Ints, limit: float = np.inf) -> BlockDistances:
         """Compare every second block of a template with what is at places, at the best of its phases.
 
-        Those that are not nearer than the limit, or have no room, are left out.
+        Those that are farther than the limit, or have no room, are left out.
         """
         found = np.empty(len(places), np.float32)
         for begin in range(0, len(places), _AT_ONCE):
             total = template.squares
-            for values, shift in zip(template.coarse, template.coarse_shifts, strict=True):
-                blocks = self.take(places[begin : begin + _AT_ONCE] + shift, changes=template.is_of_changes)
-                total = total - 2 * values.astype(np.float32) @ blocks.T + np.einsum("nd,nd->n", blocks, blocks)
+            for weights, shift in zip(template.weights, template.coarse_shifts, strict=True):
+                rows = self.take(places[begin : begin + _AT_ONCE] + shift, changes=template.is_of_changes)
+                total = total + multiply(weights, rows)
             total.min(axis=0, out=found[begin : begin + _AT_ONCE])
         found /= template.scale
-        near = np.flatnonzero(found < limit)
-        near = near[self.locate(places[near])[2] > len(template.query.rows) - len(template.values)]
+        near = np.flatnonzero(found <= limit)
+        steps = len(template.query.rows)
+        owners, _, left = self.locate(places[near])
+        fits = left > max(BLOCK - 1, steps - len(template.values))  # a repeated block has less room
+        near = near[fits & (self.lengths[owners] >= steps)]
         return BlockDistances(self, template, places[near], found[near])
-
-    def find_changes(self, template: BlockTemplate, squares: Floats, most: int, limit: float) -> BlockDistances:
-        """Compare changes, from every second block to the next one of these, where they may be nearer than the limit.
-
-        squares: the squared lengths of the changes. All places are compared with the first change of the template:
-        products are those of the blocks, subtracted.
-        """
-        blocks, first = self.values[::CHANGE], template.coarse[0]
-        weights = np.concatenate([-2 * first, np.zeros((len(first), 1))], axis=1, dtype=np.float32)
-        own = (first**2).sum(axis=1, keepdims=True).astype(np.float32)
-        bounds = np.empty(max(0, len(squares) - template.shifts[-1] // CHANGE), np.float32)
-        for begin in range(0, len(bounds), _AT_ONCE):
-            differences = np.diff(weights @ blocks[begin : begin + _AT_ONCE + 1].T)
-            differences += own
-            least = bounds[begin : begin + _AT_ONCE]
-            np.add(differences.min(axis=0)[: len(least)], squares[begin : begin + len(least)], out=least)
-        near = np.flatnonzero(bounds < limit * template.scale)
-        bounds = bounds[near]
-        likely = near[np.argpartition(bounds, SAMPLED * most)[: SAMPLED * most]] if len(near) > SAMPLED * most else near
-        limit = self.measure(template, CHANGE * likely, limit).reach(most, limit)
-        places = CHANGE * near[bounds < limit * template.scale]
-        return self.measure(template, places, limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,22 +241,43 @@ class BlockDistances:
     places: Ints
     distances: Floats
 
-    def reach(self, most: int, limit: float) -> float:
-        """Return the limit, or how near the `most` nearest are."""
-        return min(limit, float(np.partition(self.distances, most)[most])) if len(self.distances) > most else limit
+    def reach(self, most: int) -> float:
+        """Return how near the `most` nearest are, of at least as many."""
+        return float(np.partition(self.distances, most - 1)[most - 1])
+
+    def nearest(self, most: int, limit: float = 0.0) -> BlockDistances:
+        """Return the `most` nearest, of equally near ones those of the first places, and all nearer than a limit."""
+        if len(self.distances) <= most:
+            return self
+        order = np.argpartition(self.distances, most - 1)
+        farthest = self.distances[order[most - 1]]
+        chosen = self.distances < max(limit, farthest)
+        equal = np.flatnonzero(self.distances == farthest)
+        first = equal[np.argsort(self.places[equal])][: max(0, most - np.count_nonzero(self.distances < farthest))]
+        chosen[first] = True
+        return replace(self, places=self.places[chosen], distances=self.distances[chosen])
+
+    def joined(self, other: BlockDistances) -> BlockDistances:
+        """Return these, and those of the same template at other places."""
+        places = np.concatenate([self.places, other.places])
+        return replace(self, places=places, distances=np.concatenate([self.distances, other.distances]))
+
+    def without(self, places: Ints) -> BlockDistances:
+        """Return these but for some places."""
+        others = np.isin(self.places, places, invert=True)
+        return replace(self, places=self.places[others], distances=self.distances[others])
 
     def below(self, limit: float, most: int) -> Ints:
         """Return the places that are nearer than this, of many the nearest, in no order."""
-        near = np.flatnonzero(self.distances < limit)
-        if len(near) > most:
-            near = near[np.argpartition(self.distances[near], most - 1)[:most]]
-        return self.places[near]
+        near = self.distances < limit
+        return replace(self, places=self.places[near], distances=self.distances[near]).nearest(most).places
 
     def choose_phases(self, places: Ints) -> tuple[Nearest, Floats]:
         """Return the spans at these places, begun at the phase that is nearest, best first, and their distances."""
         grid, values = self.grid, self.template.values
         places = np.sort(places)
-        found = grid.take(places[:, None] + np.array(self.template.shifts), changes=self.template.is_of_changes)
+        shifts = np.array(self.template.shifts)
+        found = grid.take(places[:, None] + shifts, changes=self.template.is_of_changes)[..., : values.shape[-1]]
         distances = ((found[:, None] - values.astype(np.float32)) ** 2).mean(axis=(2, 3))
         phases, steps = np.arange(len(values)), len(self.template.query.rows)
         owners, starts, room = grid.locate(places)

@@ -13,24 +13,26 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.episodes.open import OpenLocations, open_at
-from bridge.episodes.read import read_lanes
+from bridge.episodes.rows import read_lanes
 from embedders.base import validate_windows
-from embedders.image.frames import sketches
+from embedders.image.sketches import sketches
 from embedders.standardise import scales, standardise
 from embedders.trajectory.resample import smooth
-from wshard.core.episode.protocol import EpisodeAddress
+from wshard.core.array_fields import DType
+from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
 from wshard.errors import FormatError, StaleEpisodeError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
+    from bridge.pictures.features import FeatureFiles
     from catalog.records import EpisodeRow
     from embedders.numeric import Rows
     from embedders.space import Space, Statistics
-    from wshard.core.episode.protocol import Fingerprint
+    from wshard.core.episode.protocol import EpisodeReader
 
     _Key = tuple[str, str, str]
     _Scaled = tuple[str, bytes, bytes]
@@ -63,7 +65,7 @@ class PreparedRows:
 
 
 def prepare_rows(windows: Sequence[NDArray[Any]], scaling: Statistics) -> list[PreparedRows]:
-    """Return windows [T, D], or images [T, height, width, ...] by their sketches, as alignment compares them.
+    """Return windows [T, D], or images and their features by sketches, as alignment compares them.
 
     Values are rounded to float32, as they are stored. Raises EmbedderError for values that are not finite.
     """
@@ -79,11 +81,26 @@ def _round(rows: Rows) -> Rows:
     return rows.astype(np.float32).astype(np.float64)
 
 
-class LaneRows:
-    """Prepared rows of catalogued episodes, with an LRU cache that is valid while files and scaling stay the same."""
+def read_window(file: EpisodeReader, row: EpisodeRow, space: Space, features: FeatureFiles | None) -> NDArray[Any]:
+    """Return the lanes of an open episode, or the features [T, 1, D] of a camera, for which no frame is decoded twice.
 
-    def __init__(self, cache_bytes: int = _CACHE_BYTES) -> None:
+    Raises as read_lanes.
+    """
+    lane = space.lanes[0].name
+    if features is None or len(space.window_shape) < 2 or file.lanes()[lane].dtype is not DType.UINT8:
+        return read_lanes(file, space, row.address)
+    return features.describe(file, row, lane, np.arange(file.length)).rows[:, None]
+
+
+class LaneRows:
+    """Prepared rows of catalogued episodes, with an LRU cache that is valid while files and scaling stay the same.
+
+    features: those of the encoder of sketches; needed for cameras.
+    """
+
+    def __init__(self, cache_bytes: int = _CACHE_BYTES, features: FeatureFiles | None = None) -> None:
         self._cache_bytes = cache_bytes
+        self._features = features
         self._cache: OrderedDict[_Key, _CachedRows] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -116,6 +133,22 @@ class LaneRows:
                     opened, size = [], 0
         return prepared | self._prepare(opened, scaling), stale
 
+    def load_current(
+        self, rows: Collection[EpisodeRow], space: Space, scaling: Statistics, stored: Mapping[int, PreparedRows]
+    ) -> dict[int, PreparedRows]:
+        """Return the rows of the episodes whose files are unchanged: of a location of several the stored ones.
+
+        Each location is opened once, and none of its data is read.
+        """
+        found: dict[int, PreparedRows] = {}
+        with OpenLocations() as locations:
+            for row in rows:
+                if row.id in stored and row.key and _is_unchanged(row, locations):
+                    found[row.id] = stored[row.id]
+        others = [row for row in rows if row.id not in found]
+        self.drop_changed(others, space)
+        return found | self.load(others, space, scaling)[0]
+
     def drop_changed(self, rows: Iterable[EpisodeRow], space: Space) -> bool:
         """Drop cached rows of episodes whose files are missing or changed; return whether there were any.
 
@@ -143,12 +176,16 @@ class LaneRows:
             return cached.rows
         address = row.address
         files: tuple[Fingerprint, ...] = (locations.fingerprint(address),)
-        with open_at(address) as file:
+        # Between searches, locations stay open, with as many files as are of use then; without a cache, few are.
+        with open_at(address) if self._cache_bytes else locations.open(address) as file:
             chunks = tuple(EpisodeAddress(str(part.place)) for part in file.parts()[1:])
             files += tuple(map(locations.fingerprint, chunks))
-            if file.digest() != row.digest:
+            # In a location of several, compare the fingerprint; the digest would read every lane.
+            is_unchanged = row.key != "" and files[0] == Fingerprint(row.size, row.mtime_ns)
+            if not is_unchanged and file.digest() != row.digest:
                 raise StaleEpisodeError.at(address, address.uri)
-            return _Opened(row.id, key, read_lanes(file, space, address), _Origin(scaled, address, chunks, files))
+            window = read_window(file, row, space, self._features)
+            return _Opened(row.id, key, window, _Origin(scaled, address, chunks, files))
 
     def _prepare(self, opened: Sequence[_Opened], scaling: Statistics) -> dict[int, PreparedRows]:
         """Return the rows of opened episodes by id, and cache them."""
@@ -170,6 +207,14 @@ class LaneRows:
             self._bytes += cached.rows.rows.nbytes * 2
             while self._bytes > self._cache_bytes and len(self._cache) > 1:
                 self._bytes -= self._cache.popitem(last=False)[1].rows.rows.nbytes * 2
+
+
+def _is_unchanged(row: EpisodeRow, locations: OpenLocations) -> bool:
+    """Return whether the fingerprint of an episode is that of the catalog."""
+    try:
+        return locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
+    except (WShardError, OSError):
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +246,7 @@ class _CachedRows:
 
 @dataclass(frozen=True, eq=False)
 class _Opened:
-    """The lanes of an episode as read [T, *window_shape], not yet prepared."""
+    """The lanes of an episode as read_window returns them, not yet prepared."""
 
     id: int
     key: _Key

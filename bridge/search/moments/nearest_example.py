@@ -11,14 +11,15 @@ from bridge.search.moments.search import WindowQuery
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bridge.index.stored_rows import StoredRows
     from bridge.results import EpisodeRef
     from bridge.search.moments.search import FoundMoments, MomentSearch
-    from bridge.search.query.examples import Example
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import PreparedQuery
+    from bridge.search.query.query_episodes import QueryEpisodes
     from embedders.space import Space
 
-    SourceOf = Callable[[Example, Space], tuple[int, int] | None]
+    Load = Callable[[Space, list[int]], StoredRows]
 
 _GROWTH: Final = 4
 _MAX_ROUNDS: Final = 4
@@ -29,20 +30,21 @@ _SAME_MOMENT: Final = 0.3  # overlap above which two hits are the same moment
 
 
 def find_moments(
-    moments: MomentSearch, prepared: PreparedQuery[MomentOptions], source_of: SourceOf
+    moments: MomentSearch, prepared: PreparedQuery[MomentOptions], *, episodes: QueryEpisodes, load: Load
 ) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
     """Return the moments assigned to examples, and the results of each query in each view.
 
-    source_of: the episode that an example is from, if that may be a hit, and the timestep with which it begins there.
-    Fewer than top_k moments are returned if there are no more, or if 64 times as many rank better but are assigned to
-    counter-examples.
+    episodes, load: find the episode that an example is from, if that may be a hit and has vectors. Fewer than top_k
+    moments are returned if there are no more, or if 64 times as many rank better but are assigned to counter-examples.
     """
     request, options = prepared.request, prepared.options
-    queries = [
-        WindowQuery(view.space, view.windows[number], view.vectors[number], source_of(example, view.space))
-        for number, example in enumerate(prepared.examples.all)
-        for view in prepared.views
-    ]
+    queries = []
+    for number, example in enumerate(prepared.examples.all):
+        own = episodes.find_ids(example, request.where)
+        for view in prepared.views:
+            found_in = load(view.space, own).episodes
+            source = (int(found_in[0]), example.start) if len(found_in) else None
+            queries.append(WindowQuery(view.space, view.windows[number], view.vectors[number], source))
     if len(queries) == 1:
         found = moments.search(queries[0], request, options)
         return found.refs, [found]

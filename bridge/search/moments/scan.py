@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from bridge.search.moments.block_balls import BALL, BlockBalls, make_balls, measure_changes
+from bridge.search.moments.block_balls import BlockBalls, make_balls, make_changes
 from bridge.search.moments.block_distances import (
     APART,
+    BALL,
     BLOCK,
     CHANGE,
     COARSE,
@@ -21,19 +21,22 @@ from bridge.search.moments.block_distances import (
     BlockTemplate,
     Nearest,
     Paced,
+    count_blocks,
     make_blocks,
 )
+from bridge.search.moments.cell_scan import find_in_cells
 from bridge.search.moments.lane_rows import PreparedRows
-from bridge.support.scratch import map_rows
+from bridge.search.moments.nearest_places import NearestPlaces, find_nearest
 from embedders.trajectory.resample import resample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints, Rows
     from bridge.search.moments.block_distances import Floats
+    from bridge.search.moments.cells import Cells
 
 SPEEDS: Final = (1.0, 2.5, 1.6, 1 / 1.6, 1 / 2.5)
 """How many times faster than the query the spans are: what lies in between is left to the alignment."""
@@ -41,6 +44,7 @@ SPEEDS: Final = (1.0, 2.5, 1.6, 1 / 1.6, 1 / 2.5)
 _LONG: Final = 32  # timesteps of a query from which every second block is compared
 _SHORTEST: Final = 8  # timesteps of a query at another speed: fewer are found everywhere
 _RIVALS: Final = 4  # spans at the query's own speed for each at another, which must be as near as those
+_MOST_PASS: Final = 0.5  # of the episodes: where fewer are searched, cells are not used
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
 _SHIFTED: Final = 4 / 9  # of the distance of spans as they are, up to which others but for an offset may rank before
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
@@ -70,119 +74,145 @@ def pace(rows: Rows) -> list[Paced]:
     return paced
 
 
+def describe(episodes: Mapping[int, Rows] | Mapping[int, Floats]) -> tuple[NDArray[Any], ...]:
+    """Return what is scanned of episodes, each array by rows: those of several calls may be put one below the other.
+
+    Ids and lengths [m, 2], rows [T, D], blocks [n, D + 1], and the balls around these and around changes between these.
+    """
+    lengths = np.array([*map(len, episodes.values())], np.int64)
+    rows = np.concatenate([*episodes.values()]).astype(np.float32)
+    blocks = make_blocks(rows, lengths)
+    heads = np.stack([np.array([*episodes], np.int64), lengths], axis=1)
+    return heads, rows, blocks, make_balls(blocks[:, :-1]), make_changes(blocks, lengths)
+
+
 @dataclass(frozen=True, eq=False)
 class Timesteps(Mapping[int, PreparedRows]):
     """All timesteps of episodes, one episode below the other; a mapping of the rows of each by its id.
 
-    episodes [m]: ids; edges [m + 1]: where each begins in rows [T, D]; blocks [n, D + 1], balls around these, and
-    changes, the squared lengths of changes between these. All but the first two may be mapped.
+    episodes [m]: ids, negative = not to be found; lengths [m]; the others as `describe` returns them, they may be
+    mapped. cells: of the first of all blocks and of changes, () = of none.
     """
 
     episodes: Ints
-    edges: Ints
+    lengths: Ints
     rows: Floats
     blocks: Floats
     balls: Floats
     changes: Floats
+    cells: Sequence[Cells] = field(default=(), kw_only=True)
     _prepared: dict[int, PreparedRows] = field(init=False, default_factory=dict)
 
     @staticmethod
     def of(lanes: Mapping[int, PreparedRows]) -> Timesteps:
         """Return those of episodes, in memory; lanes: at least one."""
-        rows = [one.rows.astype(np.float32) for one in lanes.values()]
-        blocks = np.concatenate([*map(make_blocks, rows)])
-        edges = np.cumsum([0, *map(len, rows)])
-        return Timesteps(
-            np.array([*lanes]), edges, np.concatenate(rows), blocks, make_balls(blocks), measure_changes(blocks)
-        )
-
-    @staticmethod
-    def gather(episodes: Iterable[tuple[int, Rows | Floats]], channels: int) -> Timesteps | None:
-        """Return those of episodes with their rows, mapped from temporary files; None without any."""
-        lengths = dict[int, int]()
-
-        def read() -> Iterator[Rows | Floats]:
-            for episode, rows in episodes:
-                lengths[episode] = len(rows)
-                yield rows
-
-        rows = map_rows(read(), channels, np.float32)
-        if not lengths:
-            return None
-        edges = np.cumsum([0, *lengths.values()])
-        cut = (rows[start:stop] for start, stop in pairwise(edges.tolist()))
-        blocks = map_rows(map(make_blocks, cut), channels + 1, np.float32)
-        return Timesteps(np.array([*lengths]), edges, rows, blocks, make_balls(blocks), measure_changes(blocks))
-
-    def cut(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, Floats]]:
-        """Yield some of the episodes with their rows, by a mask."""
-        for place in np.flatnonzero(chosen).tolist():
-            yield int(self.episodes[place]), self.rows[self.edges[place] : self.edges[place + 1]]
+        heads, *parts = describe({episode: one.rows for episode, one in lanes.items()})
+        return Timesteps(heads[:, 0], heads[:, 1], *parts)
 
     def __getitem__(self, episode: int) -> PreparedRows:
         prepared = self._prepared.get(episode)
         if prepared is None:
-            place = self._places[episode]
-            prepared = PreparedRows(self.rows[self.edges[place] : self.edges[place + 1]].astype(np.float64))
-            if len(self._prepared) * len(prepared.rows) * prepared.rows.shape[1] > _IN_MEMORY:
+            place = self._find(episode)
+            if place is None:
+                raise KeyError(episode)
+            start = int(self._starts[place])
+            rows = self.rows[start : start + int(self.lengths[place])]
+            prepared = PreparedRows(rows.astype(np.float64))
+            if len(self._prepared) * rows.size > _IN_MEMORY:
                 self._prepared.clear()
             self._prepared[episode] = prepared
         return prepared
 
     def __contains__(self, episode: object) -> bool:
-        return episode in self._places
+        return self._find(cast("int", episode)) is not None
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._places)
+        return iter(self.episodes[self.episodes >= 0].tolist())
 
     def __len__(self) -> int:
-        return len(self.episodes)
+        return int(np.count_nonzero(self.episodes >= 0))
+
+    def _find(self, episode: int) -> int | None:
+        """Return the row of an episode, None if it is not to be found."""
+        ids, places = self._sorted
+        at = int(np.searchsorted(ids, episode))
+        return int(places[at]) if episode >= 0 and at < len(ids) and ids[at] == episode else None
 
     @cached_property
-    def _places(self) -> dict[int, int]:
-        return {episode: place for place, episode in enumerate(self.episodes.tolist())}
+    def _sorted(self) -> tuple[Ints, Ints]:
+        """The ids in their order, and the row of each."""
+        places = np.argsort(self.episodes, kind="stable")
+        return self.episodes[places], places
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.cumsum(self.lengths) - self.lengths
 
     @cached_property
     def _block_edges(self) -> Ints:
         """Where the blocks of each episode begin [m + 1]."""
-        return np.cumsum([0, *np.maximum(0, (np.diff(self.edges) - BLOCK) // APART + 1)])
+        return np.cumsum([0, *count_blocks(self.lengths)[1]])
 
     @cached_property
-    def _ball_owners(self) -> NDArray[np.int32]:
-        """The row of the episode of each ball's first block, and of the last block."""
-        begins = np.minimum(BALL * np.arange(self.balls.shape[1] + 1), len(self.blocks) - 1)
-        owners: NDArray[np.int32] = (np.searchsorted(self._block_edges, begins, "right") - 1).astype(np.int32)
-        return owners
+    def _balls(self) -> tuple[BlockBalls, BlockBalls]:
+        """The balls of blocks and of changes."""
+        blocks, changes = self.cells or (None, None)
+        return BlockBalls(self.balls, BALL, blocks), BlockBalls(self.changes, CHANGE, changes)
+
+    @cached_property
+    def _balls_alone(self) -> tuple[BlockBalls, BlockBalls]:
+        """The balls where few episodes are searched: most of what is near in a cell would be of others."""
+        return BlockBalls(self.balls, BALL), BlockBalls(self.changes, CHANGE)
 
     def scan(self, queries: Sequence[Paced], count: int, allowed: Ints | None = None) -> Scanned:
         """Return the spans nearest to the first query, and to it at other speeds, of these episodes (None: of all).
 
         At the query's own speed there are `count` spans at most, others are fewer: those nearer than its best ones.
         """
-        lengths = np.diff(self.edges)
-        if allowed is not None:
-            lengths[np.isin(self.episodes, allowed, invert=True)] = 0
-        grid = BlockGrid(self.episodes, lengths, self._block_edges, self.blocks)
-        own, *paced = BlockBalls(grid, self.balls, self._ball_owners).bound([*map(_template, queries)])
-        near = own.find(PER_SPAN * count, least=_EQUAL)
-        same, distances = near.select(count)
-        rivals = count // _RIVALS
+        found = self.episodes >= 0 if allowed is None else np.isin(self.episodes, allowed)
+        grid = BlockGrid(self.episodes, np.where(found, self.lengths, 0), self._block_edges, self.blocks, self.changes)
+        blocks, changes = self._balls if np.count_nonzero(found) >= _MOST_PASS * len(self) else self._balls_alone
+        own = NearestPlaces(blocks, grid, _template(queries[0]), PER_SPAN * count, least=_EQUAL)
+        _find([own], blocks, grid)
+        same, distances = own.found.select(count)
+        rivals = max(1, count // _RIVALS)
         farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
-        found = [one.find(PER_SPAN * rivals, COARSE * farthest).select(rivals, farthest)[0] for one in paced]
-        equal, _ = near.choose_phases(near.below(_EQUAL, _MOST_EQUAL))
-        return Scanned(same, self._scan_changes(queries[0], grid, rivals, farthest), equal, found)
+        paced = [
+            NearestPlaces(blocks, grid, _template(one), PER_SPAN * rivals, limit=COARSE * farthest)
+            for one in queries[1:]
+            if len(one.rows) <= grid.lengths.max()
+        ]
+        _find(paced, blocks, grid)
+        others = [one.found.select(rivals, farthest)[0] for one in paced]
+        equal, _ = own.found.choose_phases(own.found.below(_EQUAL, _MOST_EQUAL))
+        shifted = _find_changes(changes, grid, queries[0], rivals, max(_EQUAL, _SHIFTED * farthest))
+        return Scanned(same, shifted, equal, others)
 
-    def _scan_changes(self, query: Paced, grid: BlockGrid, count: int, farthest: float) -> Nearest:
-        """Return the spans that are nearest but for an offset: those that change as the query does.
 
-        Their differences from the query count three times, and one of changes is that of two blocks.
-        """
-        if len(query.rows) < 2 * BLOCK:
-            return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
-        step = APART * CHANGE
-        template = BlockTemplate.of(query, step, step, changes=True)
-        limit = max(_EQUAL, _SHIFTED * farthest)
-        return grid.find_changes(template, self.changes, PER_SPAN * count, COARSE * limit).select(count, limit)[0]
+def _find(searches: Sequence[NearestPlaces], balls: BlockBalls, grid: BlockGrid) -> None:
+    """Let searches find their places: in cells, and in balls what is in none; of few episodes all are compared."""
+    if grid.few is not None:
+        for search in searches:
+            search.measure(grid.few[grid.few % search.template.every == 0])
+        return
+    if balls.cells is not None:
+        for search in searches:
+            find_in_cells(search, balls.cells)
+    find_nearest(searches, balls)
+
+
+def _find_changes(balls: BlockBalls, grid: BlockGrid, query: Paced, count: int, limit: float) -> Nearest:
+    """Return the spans that are nearest but for an offset: those that change as the query does.
+
+    Their differences from the query count three times, and one of changes is that of two blocks.
+    """
+    if len(query.rows) < 2 * BLOCK:
+        return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
+    step = APART * CHANGE
+    template = BlockTemplate.of(query, step, step, changes=True)
+    places = NearestPlaces(balls, grid, template, PER_SPAN * count, limit=COARSE * limit)
+    _find([places], balls, grid)
+    return places.found.select(count, limit)[0]
 
 
 def _template(query: Paced) -> BlockTemplate:

@@ -11,6 +11,7 @@ import numpy as np
 from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
+from bridge.pictures.features import FeatureFiles
 from bridge.results import make_ref
 from bridge.search.matches import find_spans
 from bridge.search.moments.all_timesteps import AllTimesteps, TimestepStore
@@ -23,6 +24,7 @@ from bridge.search.moments.scan import Timesteps
 from bridge.spaces.lane_statistics import lane_statistics
 from bridge.spaces.lanes import layouts_with
 from catalog.filters.where import EVERYTHING
+from embedders.image.sketches import ENCODER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from bridge.search.moments.refine import Moment
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import View
+    from bridge.support.workers import Workers
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
     from embedders.space import Space, Statistics
@@ -89,14 +92,15 @@ class MomentSearch:
     def __init__(self, archive: Archive, rows: EpisodeRows) -> None:
         self._archive = archive
         self._episode_rows = rows
-        self._lanes = LaneRows()
+        self._features = FeatureFiles(archive.folder, ENCODER)
+        self._lanes = LaneRows(features=self._features)
         self._store = TimestepStore(archive)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
-    def store(self, space: Space) -> None:
+    def store(self, space: Space, pool: Workers) -> None:
         """Store the timesteps of a Space's episodes, so that the first search need not read their files."""
         if len(space.window_shape) < 2:
-            self._store.load(space, self._scaling(space))
+            self._store.load(space, self._scaling(space), pool)
 
     def search(self, query: WindowQuery, request: Request, options: MomentOptions) -> FoundMoments:
         """Return the request.top_k moments most similar to the query; fewer only if no more pass the filter."""
@@ -195,8 +199,7 @@ class MomentSearch:
             passing = allowed if not gone else np.setdiff1d(timesteps.episodes if allowed is None else allowed, [*gone])
             moments = find_best(prepared, query.source, windows, timesteps, replace(depth, allowed=passing))
             rows = self._episode_rows.load(ids := {moment.episode for moment in moments})
-            self._lanes.drop_changed(rows.values(), space)
-            lanes, _ = self._lanes.load(rows.values(), space, scaling)
+            lanes = self._lanes.load_current(rows.values(), space, scaling, {} if stored is None else timesteps)
             if not (missing := ids - lanes.keys()):
                 break
             if gone:  # not the first: look at all
@@ -231,7 +234,9 @@ class MomentSearch:
         """Return the statistics to standardise with: those of the Space, else the current ones of its lanes."""
         if len(space.window_shape) > 1:  # measured once, as cached rows are scaled with it
             if space.fingerprint not in self._frame_scales:
-                self._frame_scales[space.fingerprint] = measure_frame_scale(self._archive.catalog, space)
+                self._frame_scales[space.fingerprint] = measure_frame_scale(
+                    self._archive.catalog, space, self._features
+                )
             return self._frame_scales[space.fingerprint]
         if space.scaling is not None:
             return space.scaling

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.answered import LeftOut
 from bridge.spaces.alike_lanes import find_alike_lanes
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised
+from bridge.spaces.map_command import state_map_command
 from catalog.filters.where import EVERYTHING
 from embedders.registry import DEFAULT_EMBEDDER
 from embedders.space import Space
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from catalog.vectors.records import Uncovered
     from embedders.lanes import LaneSpec
 
-    FindAlike = Callable[[], Sequence[AlikeLanes]]
+    FindMap = Callable[[Callable[[AlikeLanes], bool]], str]
 
 _MAX_CACHED: Final = 1000  # filters
 _OBSERVATION: Final = "signal/"
@@ -70,9 +71,14 @@ class CoverageReader:
         alike = [id_ for id_, space in others.items() if space.windows in plans]
         uncovered = self._catalog.vectors.uncovered(own, where, others=[alike, [*others]], lanes=observed)
         counts: dict[tuple[str, str], int] = {}
-        renamed = cache(partial(find_alike_lanes, self._catalog))  # measured only where lanes differ
+        find_alike = cache(partial(find_alike_lanes, self._catalog))  # measured only where lanes differ
+
+        def find_map(is_remedy: Callable[[AlikeLanes], bool]) -> str:
+            renamed = [one for one in find_alike() if is_remedy(one)]
+            return state_map_command(self._catalog, renamed) if renamed else ""
+
         for group in uncovered:
-            reason = _explain(group, layouts[group.layout_id], spaces, others, renamed)
+            reason = _explain(group, layouts[group.layout_id], spaces, others, find_map)
             counts[reason] = counts.get(reason, 0) + group.episodes
         left_out = tuple(LeftOut(count, *reason) for reason, count in counts.items())
         if not left_out:
@@ -81,7 +87,7 @@ class CoverageReader:
 
 
 def _explain(
-    group: Uncovered, layout: Layout, spaces: Sequence[Space], others: dict[int, Space], find_alike: FindAlike
+    group: Uncovered, layout: Layout, spaces: Sequence[Space], others: dict[int, Space], find_map: FindMap
 ) -> tuple[str, str]:
     """Return why the episodes of a group were not compared, and the way on."""
     instead = None if group.space_id is None else others[group.space_id]
@@ -89,7 +95,7 @@ def _explain(
     if instead is not None and (not spaces or not same_windows):
         return f"have vectors of {instead.windows} alone", "`wshard ingest FOLDER --windows both` embeds the others"
     if instead is not None and all(space.lanes != instead.lanes for space in spaces):
-        remedy = _compare_others(instead, spaces[-1], find_alike())
+        remedy = _compare_others(instead, spaces[-1], find_map)
         return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)})", remedy
     if instead is not None:
         embedder = spaces[-1].embedder
@@ -105,13 +111,13 @@ def _explain(
     return NO_VECTORS, "`wshard ingest FOLDER` embeds them, or says why not"
 
 
-def _compare_others(instead: Space, searched: Space, alike: Sequence[AlikeLanes]) -> str:
+def _compare_others(instead: Space, searched: Space, find_map: FindMap) -> str:
     """Return how to compare episodes that have other lanes."""
     shared = [lane for lane in searched.lanes if lane in instead.lanes]
     own, of_query = ({lane.name for lane in space.lanes} for space in (instead, searched))
-    renamed = [one for one in alike if {*one} & own and {*one} & of_query and {*one} <= own | of_query]
-    if renamed:
-        return f"`wshard ingest FOLDER {' '.join(map(str, renamed))}` compares them, if these lanes mean the same"
+    how = find_map(lambda one: bool(one.names & own and one.names & of_query and one.names <= own | of_query))
+    if how:
+        return f"{how} compares them, if these lanes mean the same"
     if not shared:
         return "a query with these lanes finds them"
     names = ",".join(lane.name.removeprefix(_OBSERVATION) for lane in shared)

@@ -13,6 +13,7 @@ from bridge.results import EpisodeRef, resolve_span
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
 from embedders.numeric import bridge_gaps, first_bad, is_real
+from embedders.windows import count_valued, extend_rows
 from wshard.core.arguments import array_of, integer
 from wshard.core.episode.lanes import REWARD
 from wshard.core.messages import shown
@@ -188,8 +189,8 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
         lanes = _embeddable_lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
             return None
-        values = {lane.name: _bridged(lanes[lane.name].data, lane) for lane in space.lanes}
-        return _concatenate_lanes(values, space, loosely=loosely)
+        values = {lane.name: lanes[lane.name].data for lane in space.lanes}
+        return _concatenate_lanes(_without_gaps(values, space, query.length), space, loosely=loosely)
     if isinstance(query, Mapping):
         names = {lane.name for lane in space.lanes}
         named = {block_name(name, names): value for name, value in query.items()}
@@ -199,6 +200,14 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
     if len(space.lanes) == 1 and space.lanes[0].takes(query.shape[-1:]):
         return _lane_rows(query, space.lanes[0], loosely=loosely)
     return _rows(query, space.window_shape)
+
+
+def _without_gaps(values: Mapping[str, NDArray[Any]], space: Space, length: int) -> dict[str, NDArray[Any]]:
+    """Return the lanes of an episode with gaps bridged, and timesteps at the end without any number filled."""
+    is_plain = len(space.window_shape) == 1 and all(rows.shape[:1] == (length,) for rows in values.values())
+    if not is_plain or (used := count_valued(values.values(), length)) == length:
+        return {lane.name: _bridged(values[lane.name], lane) for lane in space.lanes}
+    return {lane.name: extend_rows(_bridged(values[lane.name][:used], lane), length) for lane in space.lanes}
 
 
 def _bridged(values: NDArray[Any], lane: LaneSpec) -> NDArray[Any]:

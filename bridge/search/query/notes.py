@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from catalog.filters.to_text import where_text
-from catalog.filters.where import parts_of
+from catalog.filters.where import Compare, any_of, parts_of
+from catalog.full_text import TASKS, words
+from embedders.numeric import first_bad, is_real
 from wshard.core.messages import plural
+from wshard.core.types import Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
+    from collections.abc import Collection, Sized
 
+    from numpy.typing import NDArray
+
+    from bridge.search.query.fit import Query
     from bridge.search.query.options import SearchOptions
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
+
+_HAS_TEXT: Final = any_of(Compare("note", "exists"), *(Compare(f"meta.{key}", "exists") for key in TASKS))
+_NO_TEXTS: Final = (
+    'no episode has a task or a note to find words in; a layout names the array or column of tasks by "NAME" = "task", '
+    "and `wshard note TEXT EPISODE` adds a note"
+)
+
+
+def explain_gaps(query: Query, compared: Collection[str], embedded: Collection[str]) -> list[str]:
+    """Return a note if an episode asks that has lanes of the archive by which gaps kept it from being compared.
+
+    compared: the lanes by which hits were; embedded: those that others are compared by.
+    """
+    if not isinstance(query, Episode):
+        return []
+    vectors = {f"signal/{id_}": channel for id_, channel in query.observations.items() if len(channel.shape) <= 1}
+    missing = [name for name in sorted({*vectors} & {*embedded} - {*compared}) if _has_gaps(vectors[name].data)]
+    if not missing:
+        return []
+    by = ", ".join(sorted(compared)) or "nothing"
+    return [f"{', '.join(missing)} of the query was not compared, as too many values are missing, only {by}"]
+
+
+def _has_gaps(values: NDArray[Any]) -> bool:
+    return is_real(values.dtype) and first_bad(values.reshape(len(values), -1)) is not None
 
 
 def explain_hits(catalog: Catalog, options: SearchOptions, where: Where, hits: Sized, missing: int) -> list[str]:
@@ -27,8 +58,12 @@ def explain_hits(catalog: Catalog, options: SearchOptions, where: Where, hits: S
 
 def _explain_unmatched_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:
     """Return a note if no episode that passes the filter has a word of the text."""
-    if text is None or catalog.query.relevant(text, where, limit=1):
+    if text is None:
         return []
+    if any(catalog.query.count(where & Compare("text", "contains", word)) for word in words(text)):
+        return []
+    if not catalog.query.count(_HAS_TEXT):
+        return [_NO_TEXTS]
     return [f"no matching episode's task or notes contain a word of {text!r}"]
 
 

@@ -73,9 +73,12 @@ class CommonOptions:
     stride: float | None = _option(
         None, float, "For a picture: seconds from one compared frame to the next (default 0.5).", least=0
     )
+    words: str | None = _option(
+        None, str, "What a camera should have seen, in words; needs `ingest --encoder` with text and pictures."
+    )
     min_score: float | None = _option(None, float, "Minimum score of a hit.")
     exclude_self: bool = _option(False, bool, "Exclude the query episodes from the results.")
-    explain: bool = _option(False, bool, "Show how the index found the hits.")
+    explain: bool = _option(False, bool, "Show how the index found the hits, and all notes in full.")
 
     def __post_init__(self) -> None:
         for one in options_of(type(self)):
@@ -99,7 +102,7 @@ class SearchOptions(CommonOptions):
     """Options of a search for episodes or windows; TrajectoryRetriever.search_similar_episodes says what they mean."""
 
     text: str | None = _option(None, str, "Text of task descriptions or notes; alone, or combined with a query.")
-    windows_only: bool = _option(False, bool, "Search windows instead of episodes (see ingest --windows).")
+    windows_only: bool = _option(False, bool, "Search windows instead of episodes (see `ingest --windows`).")
     window_size: int | None = _option(None, int, "Search windows of this size.", least=1, offered=False)
     distinct: bool = _option(False, bool, "With --windows-only: at most one hit per episode.")
     expand: int | None = _option(

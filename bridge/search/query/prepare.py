@@ -11,6 +11,7 @@ from bridge.index.metric import COSINE
 from bridge.search.query.chosen_spaces import choose_spaces
 from bridge.search.query.coverage import NO_VECTORS, CoverageReader
 from bridge.search.query.examples import ExampleReader, Examples
+from bridge.search.query.notes import explain_gaps
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.query_episodes import QueryEpisodes
 from bridge.spaces.identity import identity, maker_of
@@ -89,6 +90,7 @@ class QueryPreparer:
     ) -> None:
         self._catalog = catalog
         self.embedder = None if embedder is None else as_embedder(embedder)
+        self._takes_any_lane = not lanes
         by_name = isinstance(embedder, str) and embedder in EMBEDDERS
         self.spaces = SpaceChoice(catalog, self.embedder, lanes, named=by_name)
         self.query_episodes = QueryEpisodes(catalog)
@@ -160,6 +162,9 @@ class QueryPreparer:
     ) -> Answered:
         """Return the Spaces that answered, the others that the query fits, the notes, and what was not compared."""
         spaces = [space for view in prepared.views for space in view.spaces]
+        if spaces and self._takes_any_lane:
+            lanes = {lane.name for space in (*spaces, *prepared.others) for lane in space.lanes}
+            notes = [*notes, *explain_gaps(prepared.examples.like[0].query, lanes, self.spaces.embedded())]
         compared, left_out = (
             self._coverage.read([view.space for view in prepared.views], where) if spaces else (None, ())
         )

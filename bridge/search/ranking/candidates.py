@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bridge.search.ranking.scores import combine_nearness
 
 if TYPE_CHECKING:
-    from bridge.index.base import Ids, Vectors
+    from bridge.index.base import Vectors
 
 PART_MARGIN: Final = 0.4
 """Share of the distance of the nearest episode as a whole by which another must be nearer in part."""
@@ -36,10 +36,6 @@ class EpisodeCandidates:
         keys, vectors = np.concatenate([self.keys, more.keys]), np.concatenate([self.vectors, more.vectors])
         nearness, whole = np.concatenate([self.nearness, more.nearness]), np.concatenate([self.whole, more.whole])
         return EpisodeCandidates(keys, vectors, nearness, whole, parts)
-
-    def order(self) -> Ids:
-        """Return the places of candidates, the nearest first."""
-        return np.lexsort((np.arange(len(self.keys)), -self.nearness))
 
     def by_whole(self) -> EpisodeCandidates:
         """Return the same, near as a whole, except where the query itself is a window."""

@@ -14,6 +14,7 @@ from bridge.index.metric import COSINE
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.matches import find_spans
 from bridge.search.ranking.compared_lanes import name_lanes
+from bridge.search.ranking.far_hits import explain_far_hits
 from bridge.search.ranking.first_hits import FirstHits
 from bridge.search.ranking.fusion import EXPAND, Fusion, ViewFusion
 from bridge.search.ranking.query_vector import combine_view
@@ -55,13 +56,14 @@ _INGEST_FIRST: Final = "ingest with these --lanes first"
 class FoundEpisodes:
     """Hits, best first, each with its match; the answer; missing: number of matches skipped as they have no file.
 
-    ranked_by: as in Answered.
+    ranked_by: as in Answered. notes: on hits that are all far from the query.
     """
 
     hits: list[tuple[EpisodeRef, Match]]
     answer: Answer
     missing: int
     ranked_by: str
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,11 @@ class EpisodeSearch:
         if prepared.options.contributions and queries:
             hits = self._add_contributions(hits, queries)
         by_graph = any(fusion.graph is not None for fusion in fusions)
-        return FoundEpisodes(hits, answer, missing, "graph" if by_graph else "vectors")
+        notes: list[str] = []
+        if like == 1 and options.text is None:
+            length = len(prepared.views[0].windows[0])
+            notes = explain_far_hits(self.stored, fusions, prepared.examples.like[0], length, hits)
+        return FoundEpisodes(hits, answer, missing, "graph" if by_graph else "vectors", notes)
 
     def _make_ranker(
         self,

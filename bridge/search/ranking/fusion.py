@@ -5,7 +5,8 @@ nearness  the higher of: cosine of the whole episode, cosine of its best window 
 graph     what reaches an episode from the nearest over the neighbour graph (graph_score.py)
 expanded  without a graph: cosine with the query expanded by its nearest hits, by which a partial query retrieves its
           full episode, and through it similar ones, four fifths of the score; and one fifth the best window
-score     that of the graph, or expanded; for nearly equal episodes at least their nearness alone; the nearest is first
+score     that of the graph, or expanded; for nearly equal episodes at least their nearness alone; the nearest of
+          those that do not equal the query is the first of these
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bridge.search.ranking.scores import (
     calibrate,
     combine_examples,
     combine_nearness,
+    differing,
     expand_query,
     find_agreeing,
     fuse_scores,
@@ -125,7 +127,7 @@ class Fusion:
             candidates = candidates.join(more if are_parts else more.by_whole())
             similarity = expanded.of(_snap_equal(expanded.query.cosines(candidates.vectors)))
             scores = fuse_scores(candidates.nearness, similarity, candidates.parts, self.main.weights.windows)
-            put_first(scores, np.arange(len(scores)) == candidates.order()[0])
+            put_first(scores, candidates.nearness)
         return _ScoredCandidates(candidates.keys, scores, answers)
 
     def _load_candidates(
@@ -173,10 +175,12 @@ class Fusion:
         return best
 
     def _expand(self, candidates: EpisodeCandidates) -> QueryVector:
-        nearness, seeds = candidates.nearness, candidates.order()[: self.expand]
+        differs = differing(candidates.nearness)  # the query is in the vector already
+        nearness, vectors = candidates.nearness[differs], candidates.vectors[differs]
+        seeds = np.argsort(-nearness, kind="stable")[: self.expand]
         if self.mutual:
-            seeds = find_agreeing(self.main.weights, candidates.vectors, seeds)
-        vector = expand_query(self.main.vector, candidates.vectors[seeds], nearness[seeds], own=OWN_WEIGHT, power=POWER)
+            seeds = find_agreeing(self.main.weights, vectors, seeds)
+        vector = expand_query(self.main.vector, vectors[seeds], nearness[seeds], own=OWN_WEIGHT, power=POWER)
         return replace(self.main, vector=combine_examples(vector[None], self.main.against))
 
     def _calibrate(self, query: QueryVector) -> _CalibratedQuery:

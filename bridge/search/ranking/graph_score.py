@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.search.ranking.scores import floor_scores, put_first
+from bridge.search.ranking.scores import differing, floor_scores, put_first
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,26 +29,26 @@ _LEAST: Final = 1e-3  # of the nearness of a seed
 
 @dataclass(frozen=True, eq=False)
 class GraphReach:
-    """Episodes that are reached, ids ascending, what reaches them [n], from 0 to 1, and how near their seeds are.
-
-    first: the episode nearest to the query.
-    """
+    """Episodes that are reached, ids ascending, what reaches them [n], from 0 to 1, and how near their seeds are."""
 
     episodes: Ids
     values: Scores
     level: float
-    first: int
 
     @staticmethod
     def of(graph: NeighbourGraph, episodes: Ids, nearness: Scores) -> GraphReach:
-        """Return what the nearest of these episodes, at least one, reach."""
-        seeds = np.lexsort((episodes, -nearness))[:SEEDS]
+        """Return what the nearest of these episodes, at least one, reach; not those that equal the query.
+
+        So the others are in the same order whether or not a filter excludes the query's own episode.
+        """
+        seeds = np.lexsort((episodes, -nearness))
+        seeds = seeds[differing(nearness[seeds])][:SEEDS]
         weights = np.maximum(nearness[seeds], _LEAST) ** POWER
         weights /= weights.sum()
         places, known = graph.find(episodes[seeds])
         reached, values = graph.spread_near(places[known], weights[known])
         level = max(float(weights @ nearness[seeds]), 0.0)
-        return GraphReach(graph.episodes[reached], values, level, int(episodes[seeds[0]]))
+        return GraphReach(graph.episodes[reached], values, level)
 
     def others(self, episodes: Ids, count: int) -> Ids:
         """Return the best `count` that are reached and not among these, ascending."""
@@ -56,11 +56,11 @@ class GraphReach:
         return np.sort(self.episodes[new[np.argsort(-self.values[new], kind="stable")[:count]]])
 
     def score(self, episodes: Ids, nearness: Scores) -> Scores:
-        """Return the scores of episodes; the nearest has the highest."""
+        """Return the scores of episodes; the nearest that does not equal the query has the highest of these."""
         reached = np.zeros(len(episodes))
         if len(self.episodes):
             places = self.episodes.searchsorted(episodes).clip(max=len(self.episodes) - 1)
             reached = np.where(self.episodes[places] == episodes, self.values[places], 0.0)
         scores = floor_scores((self.level * reached + OWN_SHARE * nearness) / (1 + OWN_SHARE), nearness)
-        put_first(scores, episodes == self.first)
+        put_first(scores, nearness)
         return scores

@@ -78,10 +78,17 @@ def floor_scores(scores: Scores, near: Scores) -> Scores:
     return floored
 
 
-def put_first(scores: Scores, is_first: NDArray[np.bool_]) -> None:
-    """Raise the score of one above all others, to 1 at most."""
-    best = scores.max()
-    scores[is_first] = np.maximum(scores[is_first], min(1.0, np.nextafter(best, np.inf)))
+def differing(nearness: Scores) -> NDArray[np.bool_]:
+    """Return a mask of those that do not equal the query; of all if all do."""
+    differs: NDArray[np.bool_] = nearness < 1.0
+    return differs if differs.any() else ~differs
+
+
+def put_first(scores: Scores, nearness: Scores) -> None:
+    """Raise the score of the nearest that does not equal the query above all others that do not, to 1 at most."""
+    others = np.flatnonzero(differing(nearness))
+    first = others[np.argmax(nearness[others])]
+    scores[first] = max(scores[first], min(1.0, np.nextafter(scores[others].max(), np.inf)))
 
 
 def find_agreeing(weights: BlockWeights, vectors: Vectors, seeds: Ids) -> Ids:

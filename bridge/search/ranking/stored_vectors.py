@@ -72,7 +72,7 @@ class StoredVectors:
         read_at, weights = self._weights.get(space.fingerprint, (-1, None))
         if weights is None or read_at != clock or anew:  # another process may have measured new ones
             name = f"block weights {list(sizes)}, {_GROUPED}, {NEIGHBOURS}, {SHARPNESS}"
-            _, measured = self._derive(space, name, lambda: self._measure(space, sizes), anew=anew)
+            _, measured = self.derive(space, name, lambda: self._measure(space, sizes), anew=anew)
             weights = BlockWeights.of(measured, sizes)
             self._weights[space.fingerprint] = (clock, weights)
         return weights
@@ -93,19 +93,20 @@ class StoredVectors:
         sampled_at, sample = self._samples.get(space.fingerprint) or (0, StoredRows.of({}, space.dim))
         for anew in (False, True):  # anew: those that were chosen are gone
             if not len(sample.episodes) or clock > 2 * sampled_at:
-                sampled_at, chosen = self._derive(space, name, lambda: self._choose(space, _SAMPLE), anew=anew)
+                sampled_at, chosen = self.derive(space, name, lambda: self.choose(space, _SAMPLE), anew=anew)
                 sample = self.load(space, map(int, chosen))
                 self._samples[space.fingerprint] = (sampled_at, sample)
         return sample
 
     def _measure(self, space: Space, sizes: Sequence[int]) -> Sequence[float]:
-        return measure_weights(self.load(space, self._choose(space, _GROUPED)).vectors, sizes)
+        return measure_weights(self.load(space, self.choose(space, _GROUPED)).vectors, sizes)
 
-    def _choose(self, space: Space, count: int) -> Sequence[int]:
+    def choose(self, space: Space, count: int) -> Sequence[int]:
+        """Return the ids of that many episodes with vectors in a Space, or all."""
         space_id = self._space_id(space)
         return [] if space_id is None else self._catalog.vectors.sample(space_id, count)
 
-    def _derive(
+    def derive(
         self, space: Space, name: str, compute: Callable[[], Sequence[float]], *, anew: bool = False
     ) -> tuple[int, Sequence[float]]:
         """Return numbers derived from vectors of a Space, and the clock as of then: stored, in memory, or computed.

@@ -53,8 +53,10 @@ def undo_change(call: ApiCall) -> dict[str, Any]:
     """Undo a change of annotations, where they are still as it left them, and name the other episodes."""
     undone = call.archive.undos.run(call["undo"], call.account.name)
     total = len(undone.changed_since)
-    rows = call.archive.catalog.episodes.rows(undone.changed_since[:_SHOWN])
-    changed_since = [{"uid": row.uid, "episode_id": row.episode_id} for row in rows.values()]
+    catalog = call.archive.catalog
+    rows = [*catalog.episodes.rows(undone.changed_since[:_SHOWN]).values()]
+    names = catalog.query.short_names(rows)
+    changed_since = [{"uid": row.uid, "name": name} for row, name in zip(rows, names, strict=True)]
     answer = {"undone": call["undo"], "episodes": len(undone.reverted)}
     return {**answer, "changed_since": changed_since, "changed_since_total": total}
 

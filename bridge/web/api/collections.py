@@ -18,7 +18,9 @@ _REF: Final = Parameter("ref", "name of a collection, or hash of a snapshot", re
 
 def list_collections(call: ApiCall) -> dict[str, Any]:
     """Return the collections: what `wshard collection ls --json` prints."""
-    items = [list_named(one) for one in call.archive.catalog.collections.all()]
+    collections = call.archive.catalog.collections
+    gone = collections.gone()
+    items = [list_named(one, gone) for one in collections.all()]
     return {"items": items, "total": len(items)}
 
 

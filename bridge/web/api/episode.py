@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import FileResponse, Response
 
-from bridge.episodes.events import is_event_lane, read_events
+from bridge.episodes.events import read_events
 from bridge.episodes.pictures import picture_axes, read_picture
-from bridge.episodes.residuals import read_residuals
-from bridge.episodes.series import read_series
+from bridge.episodes.series import is_plotted, order_lanes, read_residuals, read_series
 from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.names import parse_uid_span
 from bridge.present.episodes import present_details
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from embedders.space import Space
+from wshard.core.messages import error_text
 from wshard.errors import QueryError, RequestError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
@@ -47,24 +47,28 @@ def show_episode(call: ApiCall) -> dict[str, Any]:
         "name": catalog.query.short_names([row])[0],
         "lane_kinds": kinds,
         "rate": _rate(details["stored_lanes"]),
-        "searched_by": _searched_by(catalog, row.id),
+        "searched_by": _searched_by(catalog, [row.id])[row.id],
     }
 
 
-def _searched_by(catalog: Catalog, row_id: int) -> list[str]:
-    """Return the lanes by which searches compare an episode, those of the Space with most channels first."""
-    embedded = {one.space for one in catalog.query.facts([row_id], parts={"embedded"})[row_id].embedded}
-    rows = [row for row in catalog.vectors.spaces("active") if row.fingerprint in embedded]
-    spaces = [space for space in (Space.from_json(row.definition) for row in rows) if not space.of_text]
-    spaces.sort(key=lambda space: -space.channels)
-    return [*dict.fromkeys(lane.name for space in spaces for lane in space.lanes)]
+def _searched_by(catalog: Catalog, ids: Sequence[int]) -> dict[int, list[str]]:
+    """Return the lanes by which searches compare each episode, those of the Space with most channels first."""
+    facts = catalog.query.facts(ids, parts={"embedded"})
+    rows = catalog.vectors.spaces("active")
+    spaces = [(row.fingerprint, space) for row in rows if not (space := Space.from_json(row.definition)).of_text]
+    spaces.sort(key=lambda one: -one[1].channels)
+    embedded = {number: {one.space for one in about.embedded} for number, about in facts.items()}
+    return {
+        number: [*dict.fromkeys(lane.name for name, space in spaces if name in own for lane in space.lanes)]
+        for number, own in embedded.items()
+    }
 
 
 def _kind(dtype: str, shape: Sequence[int]) -> str:
     """Return how a page shows a lane: "picture", "numbers", or "other"."""
     if picture_axes(shape):
         return "picture"
-    return "numbers" if len(shape) <= 1 and dtype != "bf16" else "other"
+    return "numbers" if is_plotted(dtype, shape) else "other"
 
 
 def _rate(lanes: Mapping[str, Mapping[str, Any]]) -> float | None:
@@ -88,24 +92,27 @@ def show_series(call: ApiCall) -> dict[str, Any]:
     spans = [parse_uid_span(text) for text in call["of"]]
     if len(spans) * call["points"] > _MOST_NUMBERS:
         raise RequestError(f"expected at most {_MOST_NUMBERS} numbers: ask for fewer points or episodes", 413)
+    catalog = call.archive.catalog
+    ids = {uid: catalog.episodes.get(uid).id for uid, *_ in spans if call.archive.uploads.find(uid) is None}
+    embedded = _searched_by(catalog, [*ids.values()])
     refs, items = [], []
     for uid, start, stop in spans:
         ref = call.archive.uploads.find(uid) or call.archive.episode(uid)
         span = (start, stop if stop is not None else ref.metadata["length"])
         try:
-            content = _read_lanes(ref, span, call)
+            content = _read_lanes(ref, span, call, embedded[ids[uid]] if uid in ids else ref.metadata["lanes"])
         except (WShardError, OSError) as error:
-            content = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": str(error)}
+            content = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": error_text(error)}
         refs.append(ref)
         items.append({"uid": uid, "episode_id": ref.episode_id, "span": list(span), **content})
-    names = call.archive.catalog.query.short_names(refs)
+    names = catalog.query.short_names(refs)
     return {"items": [{**one, "name": name} for one, name in zip(items, names, strict=True)], "total": len(items)}
 
 
-def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall) -> dict[str, Any]:
+def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall, embedded: Collection[str]) -> dict[str, Any]:
     with ref.open() as file:
         pictures = [name for name, lane in file.lanes().items() if picture_axes(lane.shape)]
-        names = call["lane"] or default_lanes(file)[: call["lanes"]]
+        names = call["lane"] or _choose_lanes(file, call, embedded)
         wanted = call["channel"] or None
         most = max(1, _MOST_NUMBERS // max(1, len(names) * len(call["of"]) * 64))
         points = min(call["points"], max(2, most))
@@ -115,17 +122,10 @@ def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall) -> dict[s
     return {"lanes": series, "pictures": pictures, "residuals": residuals, "events": events}
 
 
-def default_lanes(file: EpisodeReader) -> list[str]:
-    """Return the recorded lanes of quantities: observations first, then actions, then the reward and the others."""
-    order = {"signal": 0, "action": 1, "reward": 2}
-    names = [
-        name
-        for name, lane in file.lanes().items()
-        if file.has(name)
-        and _kind(lane.dtype.value, lane.shape) == "numbers"
-        and not (name.startswith("time/") or is_event_lane(file, name))
-    ]
-    return sorted(names, key=lambda name: (order.get(name.partition("/")[0], 3), name))
+def _choose_lanes(file: EpisodeReader, call: ApiCall, embedded: Collection[str]) -> list[str]:
+    """Return the lanes to plot: of those that a search compared if it did, else of all, the embedded ones first."""
+    names, compared = order_lanes(file, embedded), [one.partition(" (")[0] for one in call["compared"]]
+    return [name for name in names if not compared or name in compared][: call["lanes"]]
 
 
 def show_picture(call: ApiCall) -> Response:
@@ -189,6 +189,11 @@ ENDPOINTS: Final = (
         (
             Parameter("of", "UID or UID@START:STOP; may be repeated", many=True, required=True),
             Parameter("lane", "lane of numbers; may be repeated. Default: all", many=True),
+            Parameter(
+                "compared",
+                "lane that a search compared, as hits say it; may be repeated. Others are left out",
+                many=True,
+            ),
             Parameter("lanes", "maximum number of lanes if none are named", int, default=100, least=1, most=1000),
             Parameter(
                 "channel", "number of a channel; may be repeated. Default: all", int, many=True, least=0, most=512

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +52,7 @@ def start_export(call: ApiCall) -> dict[str, Any]:
     folder = archive.archive.folder / FOLDER
     suffix = "" if one_per_file else FORMATS[call["format"]].suffix
     target = ConversionTarget.of(folder / f"{name}{suffix}", call["format"])
+    target = replace(target, without=(*call["without"],))
 
     def convert(job: Job) -> dict[str, Any]:
         folder.mkdir(exist_ok=True)
@@ -59,7 +61,7 @@ def start_export(call: ApiCall) -> dict[str, Any]:
     who = call.account.name
     with archive.exporting:
         _check_is_own(call, name)
-        key = ("export", target.location, who, *spans)
+        key = ("export", target.location, who, target.without, *spans)
         return present_job(archive.jobs.start(f"export {name}", convert, key=key, who=who))
 
 
@@ -93,18 +95,20 @@ class _JobProgress:
 def _convert(job: Job, spans: list[EpisodeSpan], target: ConversionTarget) -> dict[str, Any]:
     jobs = list_jobs(spans)
     report = convert_jobs(jobs, target, progress=_JobProgress(job, len(jobs)))
-    where = f"{target.location}: "  # which is in the answer already
-    failed = [
-        {"episode": str(one.span.address), "message": str(error).removeprefix(where)} for one, error in report.failed
-    ]
+    failed: dict[str, list[str]] = {}
+    for address, message in report.reasons:
+        failed.setdefault(message, []).append(address)
     return {
         "location": target.location,
         "format": target.format,
         "episodes": report.converted + report.skipped,
         "timesteps": report.timesteps,
         "losses": [{"loss": loss, "episodes": count} for loss, count in report.losses.most_common(_SHOWN)],
-        "failed": failed[:_SHOWN],
-        "failures": len(failed),
+        "failed": [
+            {"episode": addresses[0], "episodes": len(addresses), "message": message}
+            for message, addresses in [*failed.items()][:_SHOWN]
+        ],
+        "failures": len(report.failed),
     }
 
 
@@ -164,6 +168,7 @@ ENDPOINTS: Final = (
             *EPISODES,
             Parameter("collection", "collection to export, instead of episodes"),
             Parameter("format", "format to write, see /api/formats", required=True),
+            Parameter("without", "lane to leave out of all episodes, such as reward; may be repeated", many=True),
             Parameter("name", "name of the export; missing episodes are added to an existing one", required=True),
         ),
         changes=True,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from bridge.curation.duplicates import find_duplicates, find_leaks, group_episodes
+from bridge.curation.duplicates import drop_repeats, find_duplicates, find_leaks, group_episodes
+from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers
 from bridge.present.episodes import present_episode, present_ranking
 from bridge.present.findings import group_twins, present_group, present_pair
@@ -41,7 +42,7 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
         raise RequestError(f"expected a queue among unreviewed, {', '.join(_QUEUES)}, found {name!r}", 404)
     if name == "leaks" and not (call["left"] and call["right"]):
         raise RequestError("expected two sets, left and right: filters, or names of collections")
-    key = (name, call["where"], call["label"], call["left"], call["right"], call["space"])
+    key = (name, *(call[one] or "" for one in ("where", "label", "left", "right", "space")), "pieces" * call["pieces"])
     cached = archive.queues.get(key)
     if cached is not None and not call["fresh"]:
         return {**cached, "stale": cached["instant"] != _instant(archive)}
@@ -59,7 +60,7 @@ def show_queue(call: ApiCall) -> dict[str, Any]:
         archive.keep_queue(key, queue)
         return {"total": len(items)}
 
-    kind = " ".join(["queue", *(one for one in key if one)])
+    kind = " ".join(["queue", *(one for one in key if one and one != call["space"])])
     return {"job": present_job(archive.jobs.start(kind, work, key=("queue", *key), who=call.account.name))}
 
 
@@ -79,13 +80,18 @@ def _find_unreviewed(call: ApiCall) -> dict[str, Any]:
 def _duplicates(call: ApiCall, progress: Progress) -> _Found:
     archive = call.archive.archive
     twins = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
+    if call["pieces"]:
+        twins = drop_repeats([*twins, *find_pieces(archive, call["where"], space=call["space"], progress=progress)])
     groups = group_twins(twins, group_episodes(archive.catalog.query.ids(call["where"]), twins))
     return [present_group(group, pairs) for group, pairs in groups.items()], {}
 
 
 def _leaks(call: ApiCall, progress: Progress) -> _Found:
     left, right = (_read_set(call.archive, call[side]) for side in ("left", "right"))
-    return [present_pair(one) for one in find_leaks(call.archive.archive, left, right, progress=progress)], {}
+    twins = find_leaks(call.archive.archive, left, right, progress=progress)
+    if call["pieces"]:
+        twins = drop_repeats([*twins, *find_shared(call.archive.archive, left, right, progress=progress)])
+    return [present_pair(one) for one in twins], {}
 
 
 def _read_set(archive: ServedArchive, text: str) -> Where | str:
@@ -135,6 +141,7 @@ ENDPOINTS: Final = (
             Parameter("left", "for leaks: a filter or a collection, such as the training set", default=""),
             Parameter("right", "for leaks: the other filter or collection", default=""),
             Parameter("space", "fingerprint prefix of the Space, if there are several"),
+            Parameter("pieces", "for duplicates and leaks: also shared pieces of episodes", bool, default=False),
             Parameter("fresh", "compute the queue again", bool, default=False),
         ),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,19 +18,26 @@ from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from wshard.core.messages import how_to_install
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.archive import Archive
     from bridge.curation.projection import Projection
     from bridge.support.progress import Progress
     from bridge.web.served import ServedArchive
+    from catalog.records import EpisodeRow
     from embedders.space import Space
 
 _MOST_POINTS: Final = 200_000
+_COLOURS: Final = ("env", "meta.task", "format", "success")
+_SAMPLE: Final = 2000  # episodes whose labels choose the colours
 _SIDE: Final = 400  # cells of an aggregated map, in either direction
 
 
 def show_map(call: ApiCall) -> dict[str, Any]:
     """Return the episodes that pass a filter as points of a plane; of more than 200,000, one for each cell of it.
 
-    labels: the values of the field `colour`, by the number that each point has of it; counts: episodes of each point.
+    labels: the values of the field `colour`, by the number that each point has of it; counts: episodes of each point;
+    matching: episodes that pass the filter, of which `total` have vectors of the Space.
     stale: vectors have changed since the layout was computed. A layout that is not stored: the job that computes it.
     """
     archive, method = call.archive, call["method"]
@@ -58,7 +66,8 @@ def _compute(archive: ServedArchive, space: Space, method: str, progress: Progre
 def _present(call: ApiCall, projection: Projection) -> dict[str, Any]:
     chosen, counts = _thin(projection)
     rows = [projection.episodes[place] for place in chosen]
-    values = labels_of(call.archive.archive, rows, call["colour"]) if call["colour"] else [None] * len(rows)
+    colour = call["colour"] or _choose_colour(call.archive.archive, rows[:: max(1, len(rows) // _SAMPLE)])
+    values = labels_of(call.archive.archive, rows, colour)
     labels = sorted({value for value in values if value is not None}, key=_order)
     number = {value: place for place, value in enumerate(labels)}
     places = projection.places[chosen]
@@ -68,15 +77,27 @@ def _present(call: ApiCall, projection: Projection) -> dict[str, Any]:
         "x": np.round(places[:, 0], 5).tolist(),
         "y": np.round(places[:, 1], 5).tolist(),
         "colours": [-1 if value is None else number[value] for value in values],
+        "colour": colour,
         "labels": labels,
         "counts": counts,
         "total": len(projection.episodes),
+        "matching": call.archive.catalog.query.count(call["where"]),
         "share": projection.share,
         "stale": projection.stale,
         "not_installed": {name: how_to_install("map") for name in METHODS if not is_installed(name)},
         "space": projection.space.fingerprint,
         "about": describe(projection.space),
     }
+
+
+def _choose_colour(archive: Archive, rows: Sequence[EpisodeRow]) -> str:
+    """Return the field by whose labels most pairs of these episodes differ; what has no label differs from nothing."""
+
+    def count_alike(field: str) -> int:
+        labels = Counter(labels_of(archive, rows, field))
+        return sum(count**2 for label, count in labels.items() if label is not None) + labels[None] * len(rows)
+
+    return min(_COLOURS, key=count_alike)
 
 
 def _thin(projection: Projection) -> tuple[list[int], list[int] | None]:
@@ -106,7 +127,7 @@ ENDPOINTS: Final = (
         (
             WHERE,
             Parameter("space", "fingerprint prefix of the Space, if there are several"),
-            Parameter("colour", "field to colour the points by", default="env"),
+            Parameter("colour", "field to colour the points by. Default: one in which they differ"),
             Parameter("method", "pca, tsne, umap or pacmap (all but the first by the extra `map`)", default="pca"),
             Parameter("fresh", "compute the layout again", bool, default=False),
         ),

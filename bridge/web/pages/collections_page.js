@@ -2,7 +2,7 @@
 import { address, get, post, remove } from "./base/api.js";
 import { askForm, labelled } from "./base/dialogs.js";
 import { fill, h, say } from "./base/dom.js";
-import { plural } from "./base/format.js";
+import { moment, plural } from "./base/format.js";
 import { afterChange, askLiveCollection } from "./components/annotations.js";
 import { askExport } from "./components/exports.js";
 import { makeShell } from "./components/shell.js";
@@ -33,21 +33,21 @@ class CollectionsPage {
     const rows = found.items.map((/** @type {Json} */ one) => h("tr", {},
       h("td", {}, h("input", { type: "checkbox", "aria-label": `Choose ${one.name}`, onchange: () => this.choose(one.name) })),
       h("td", {}, h("a", { href: address("/", { q: `collection:${quoteValue(one.name)}` }) }, one.name)),
-      h("td", {}, one.snapshot ? plural(one.snapshot.picks, "pick") : h("code", {}, one.query || "everything")),
-      h("td", {}, one.snapshot ? h("code", {}, one.snapshot.hash.slice(0, 12)) : "live"),
-      h("td", {}, one.who), h("td", {}, one.at.slice(0, 16).replace("T", " ")),
+      h("td", {}, one.snapshot ? [plural(one.snapshot.picks, "pick"), one.gone > 0 && h("span", { class: "problem" }, `, ${one.gone} gone or changed`)] : h("code", {}, one.query || "everything")),
+      h("td", {}, one.snapshot ? "snapshot" : "live"),
+      h("td", {}, one.who), h("td", {}, moment(one.at)),
       h("td", { class: "actions" },
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=csv`, download: `${one.name}.csv` }, "csv"),
         h("a", { href: `/api/collection-lists/${encodeURIComponent(one.name)}?form=json`, download: `${one.name}.json` }, "json"),
         h("button", { class: "change", onclick: () => void askExport({ collection: one.name }, one.name) }, "Export"),
         h("button", { class: "change", onclick: () => this.split(one.name) }, "Split"),
-        h("button", { class: "change", onclick: () => this.drop(one.name) }, "Drop"))));
+        h("button", { class: "change", onclick: () => this.drop(one) }, "Drop"))));
     fill(this.main, h("h1", {}, "Collections"),
       h("p", {}, h("button", { class: "change", onclick: () => askLiveCollection("") }, "Save a filter"), " ",
         this.comparing, " ",
         h("span", { class: "soft" }, "Snapshots are saved from the list of episodes, from hits and from the map.")),
       rows.length
-        ? h("section", {}, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "name", "holds", "snapshot", "who", "when", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "actions"))))), h("tbody", {}, rows)))
+        ? h("section", {}, h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["", "name", "holds", "kind", "who", "when (UTC)", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "actions"))))), h("tbody", {}, rows)))
         : h("p", { class: "empty" }, "No collection yet: select episodes and press c."),
       this.difference);
   }
@@ -74,7 +74,7 @@ class CollectionsPage {
   split(name) {
     const parts = h("input", { type: "text", value: "train=0.8,val=0.1,test=0.1", required: true, autofocus: true });
     const by = h("input", { type: "text", placeholder: "meta.scene" });
-    askForm(`Split ${name}`, {
+    askForm(`Split “${name}”`, {
       about: "Copies of one another come into the same part.", label: "Split",
       fields: [labelled("Parts", parts, "names with their shares of the episodes"), labelled("Keep together by", by, "a field: episodes with equal values come into the same part; may be empty")],
       act: () => {
@@ -84,10 +84,10 @@ class CollectionsPage {
     });
   }
 
-  /** @param {string} name */
-  drop(name) {
-    askForm(`Drop ${name}`, {
-      about: "The name is removed; a snapshot remains available by its hash.", label: "Drop",
+  /** @param {Json} collection */
+  drop({ name, snapshot }) {
+    askForm(`Drop “${name}”`, {
+      about: snapshot ? `The name is removed; the snapshot remains available by its hash ${snapshot.hash.slice(0, 12)}.` : "The name and its filter are removed; the episodes stay.", label: "Drop",
       act: () => this.act(() => remove(`/api/collections/${encodeURIComponent(name)}`), `dropped ${name}`),
     });
   }

@@ -5,7 +5,7 @@ import { context2d, fill, h, themed } from "./base/dom.js";
 import { onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { Camera } from "./components/cameras.js";
-import { liveliest } from "./components/hit_drawing.js";
+import { liveliest } from "./hits/hit_drawing.js";
 import { makeShell } from "./components/shell.js";
 import { spreadOf } from "./components/sparkline.js";
 import { PlayClock } from "./model/play_clock.js";
@@ -56,12 +56,10 @@ class ComparePage {
 
   async begin() {
     const uids = this.spans.map((span) => span.split("@")[0]);
-    const [about, series] = await Promise.all([
-      Promise.all(uids.map((uid) => get(`/api/episodes/${encodeURIComponent(uid)}`))),
-      get("/api/series", { of: this.spans, lanes: 1, points: 4000 }),
-    ]);
+    const about = await Promise.all(uids.map((uid) => get(`/api/episodes/${encodeURIComponent(uid)}`)));
+    const compared = about[0].searched_by.filter((/** @type {string} */ lane) => about.every((one) => one.searched_by.includes(lane)));
     this.about = about;
-    this.series = series.items;
+    this.series = (await get("/api/series", { of: this.spans, compared, lanes: 1, points: 4000 })).items;
     await this.align(uids);
     const first = this.series[0];
     this.clock = new PlayClock(first.span[1] - first.span[0], about[0].rate || 1);
@@ -95,7 +93,7 @@ class ComparePage {
     const length = this.series[0].span[1] - this.series[0].span[0];
     this.notes = /** @type {string[]} */ ([]);
     this.warps = await Promise.all(this.spans.map(async (span, index) => {
-      if (index === 0) return Array.from({ length }, (_, step) => step + this.series[0].span[0]);
+      if (index === 0 || this.series[0].error || this.series[index].error) return Array.from({ length }, (_, step) => step + this.series[0].span[0]);
       try {
         const path = this.spans[0].includes("@") ? "/api/moments" : "/api/search";
         const found = await get(path, { query: this.spans[0], where: `uid:${uids[index]}`, top: 1, alignment: path === "/api/search" ? true : null });
@@ -116,8 +114,8 @@ class ComparePage {
     const time = h("output", { class: "soft" });
     const element = h("section", { class: "compare-column" },
       h("h2", {}, h("a", { href: episodePath(item.uid) }, nameOf(item))),
-      h("p", { class: "soft" }, [about.env_id, item.span.join(":")].filter(Boolean).join(" · "), item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
-      pictures.map((/** @type {Camera} */ camera) => camera.element), canvas, time);
+      h("p", { class: "soft" }, [about.env_id, `timesteps ${item.span.join(":")}`].filter(Boolean).join(" · "), item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
+      !item.error && pictures.map((/** @type {Camera} */ camera) => camera.element), !item.error && canvas, !item.error && time);
     const show = (/** @type {number} */ step, /** @type {boolean} */ playing) => {
       const own = this.stepOf(index, Math.floor(step));
       time.textContent = own === null ? "no matching timestep" : `timestep ${own}`;
@@ -134,9 +132,10 @@ class ComparePage {
     return own < this.series[index].span[1] ? own : null;
   }
 
-  /** The channels that are drawn: those that move most in the first episode. @param {Json} item */
+  /** The channels that are drawn: those that move most in the first episode that has this lane. @param {Json} item */
   channels(item) {
-    return liveliest(this.series[0].lanes[0] || item.lanes[0], CHANNELS);
+    const [first, own] = [this.series[0].lanes[0], item.lanes[0]];
+    return liveliest(!first || (own && own.lane !== first.lane) ? own : first, CHANNELS);
   }
 
   redraw() {
@@ -153,7 +152,7 @@ class ComparePage {
     const place = new Map(lane.steps.map((/** @type {number} */ value, /** @type {number} */ at) => [value, at]));
     channels.forEach((channel, row) => {
       const values = lane.values[channel] || [];
-      const [low, high] = spreadOf([...(this.series[0].lanes[0]?.values[channel] || []), ...values]);
+      const [low, high] = spreadOf([...(this.series[0].lanes[0]?.lane === lane.lane ? this.series[0].lanes[0].values[channel] || [] : []), ...values]);
       context.strokeStyle = channelColour(channel);
       context.lineWidth = 1.4;
       context.beginPath();

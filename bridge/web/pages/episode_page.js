@@ -7,7 +7,7 @@ import { clock as clockText, plural, shown } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askCollection, askNote, askReview, askTag, rate, review, STATES, undoLast } from "./components/annotations.js";
-import { Camera, VideoCamera } from "./components/cameras.js";
+import { CameraRow } from "./components/cameras.js";
 import { drawFacts } from "./components/episode_facts.js";
 import { keepAxis, LanePlot, readAxis } from "./components/lane_plots.js";
 import { ListPlace } from "./components/list_place.js";
@@ -48,19 +48,16 @@ class EpisodePage {
     this.plots = [];
     /** @type {LanePlot | null} */
     this.dragged = null;
-    const pictures = Object.entries(about.lane_kinds).filter(([, kind]) => kind === "picture").map(([lane]) => lane);
-    this.pictures = pictures;
-    /** @type {(Camera | VideoCamera)[]} */
-    this.cameras = [];
+    this.cameras = new CameraRow(uid, about, (lane) => this.findFrames(lane));
     this.side = h("aside", { class: "about", "aria-label": "About this episode" });
     this.lanes = h("div", { class: "lanes" });
-    this.cameraPlace = h("div", { class: "cameras" });
     this.spanText = h("span", { class: "span" });
     const lanes = about.searched_by;
     this.find = h("button", { class: "primary", disabled: !lanes.length, onclick: () => this.findSimilar() });
     this.compares = h("span", { class: "soft" }, lanes.length ? `compares ${lanes.join(", ")}` : "not embedded: it cannot be compared");
     this.similar = new SimilarMoments(uid, about);
     this.place = readState().has("queue") ? new QueuePlace(uid, about) : new ListPlace(uid, about);
+    this.placed = Promise.resolve();
   }
 
   async begin() {
@@ -72,7 +69,7 @@ class EpisodePage {
           h("div", { class: "title" }, h("h1", {}, nameOf(about)),
             h("span", { class: "soft" }, [about.env_id, plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : "no rate stated"].filter(Boolean).join(" · ")),
             about.file_is_there === false && h("span", { class: "problem" }, "its file is missing")),
-          this.decisions(), this.cameraPlace,
+          this.decisions(), this.cameras.element,
           this.transport(), this.lanes, this.similar.element),
         this.side));
     this.drawSide();
@@ -80,27 +77,10 @@ class EpisodePage {
     this.bindKeys();
     afterChange(() => void this.reload());
     onArchiveChange(() => void this.reload());
-    void this.place.load().catch(() => {}); // without it the page shows the episode all the same
-    await Promise.all([this.loadLanes(), this.loadCameras()]);
+    this.placed = this.place.load().catch(() => {}); // without it the page shows the episode all the same
+    await Promise.all([this.loadLanes(), this.cameras.load(this.clock)]);
     this.restore();
     window.addEventListener("popstate", () => this.restore());
-  }
-
-  async loadCameras() {
-    if (!this.pictures.length) return;
-    const videos = await get(`/api/episodes/${encodeURIComponent(this.uid)}/videos`).then((found) => found.items, () => []);
-    this.cameras = this.pictures.map((lane, index) => {
-      const video = videos.find((/** @type {Json} */ one) => one.lane === lane);
-      if (!video) return new Camera(this.uid, lane, this.about.length);
-      return new VideoCamera(this.uid, video, this.rate, () => {
-        const pictures = new Camera(this.uid, lane, this.about.length);
-        this.cameras[index].element.replaceWith(pictures.element);
-        this.cameras[index] = pictures;
-        pictures.show(this.clock.step, false);
-      });
-    });
-    fill(this.cameraPlace, this.cameras.map((camera) => camera.element));
-    for (const camera of this.cameras) camera.show(this.clock.step, false);
   }
 
   async loadLanes() {
@@ -108,7 +88,7 @@ class EpisodePage {
     const found = await get("/api/series", { of: this.uid, points });
     const [item] = found.items;
     if (item.error) {
-      fill(this.lanes, h("p", { class: "problem" }, item.error));
+      fill(this.lanes, h("p", { class: "problem" }, this.about.file_is_there === false ? `${this.about.file_path}: restore this file, or ingest where it is now` : item.error));
       return;
     }
     const marks = marksOf(this.about.findings || []);
@@ -143,7 +123,9 @@ class EpisodePage {
     const time = Number(state.get("t"));
     if (state.has("t") && Number.isFinite(time)) this.clock.seek(Math.round(time * this.rate));
     else if (this.span) this.clock.seek(this.span[0]);
-    if (state.has("similar")) this.showSimilar();
+    const frames = /^(.+)@(\d+(?::\d+)?)$/.exec(state.get("similar") || "");
+    if (frames) this.showFrames(frames[1], frames[2]);
+    else if (state.has("similar")) this.showSimilar();
   }
 
   rememberTime() {
@@ -159,6 +141,7 @@ class EpisodePage {
         h("button", { class: "quiet", onclick: () => this.choose(null) }, "Clear")]
       : h("span", { class: "soft" }, "drag over a plot, or press [ and ], to choose a span"));
     fill(this.find, span ? "Find this moment " : "Find similar ", h("kbd", {}, "f"));
+    this.cameras.showSpan(span);
     if (write) writeState({ span: span ? `${span[0]}:${span[1]}` : null });
   }
 
@@ -174,14 +157,26 @@ class EpisodePage {
   findSimilar() {
     if (this.find.disabled) return;
     writeState({ similar: "1" });
-    this.showSimilar();
-    this.similar.element.scrollIntoView({ block: "nearest" });
+    void this.showSimilar().then(() => this.similar.element.scrollIntoView());
+  }
+
+  /** Find what cameras saw like one of the episode, in its span or now. @param {string} lane */
+  findFrames(lane) {
+    const asked = this.span ? this.span.join(":") : String(Math.floor(this.clock.step));
+    writeState({ similar: `${lane}@${asked}` });
+    void this.showFrames(lane, asked).then(() => this.similar.element.scrollIntoView());
+  }
+
+  /** @param {string} lane @param {string} asked */
+  showFrames(lane, asked) {
+    this.lanes.before(this.similar.element);
+    return this.similar.find(asked, lane);
   }
 
   /** Have the hits appear under the plot that the span was dragged on. */
   showSimilar() {
     (this.dragged || this.plots[0])?.element.after(this.similar.element);
-    void this.similar.find(this.span);
+    return this.similar.find(this.span && this.span.join(":"));
   }
 
   transport() {
@@ -230,8 +225,8 @@ class EpisodePage {
       this.playButton.textContent = playing ? "❚❚" : "▶";
       this.playButton.setAttribute("aria-label", playing ? "Pause" : "Play");
     }
-    for (const camera of this.cameras) camera.show(step, playing, this.clock.speed);
-    for (const plot of this.plots) plot.show(step);
+    this.cameras.show(step, playing, this.clock.speed);
+    for (const plot of this.plots) plot.show(step, playing);
   }
 
   async reload() {
@@ -255,7 +250,7 @@ class EpisodePage {
       return h("button", { class: "change", onclick: act }, label, " ", h("kbd", {}, key));
     });
     return h("div", { class: "bar-actions", role: "toolbar", "aria-label": "Decide about this episode" }, buttons,
-      this.place instanceof QueuePlace && h("button", { title: "the next one, without a decision", onclick: () => this.place.go(1) }, "Skip ", h("kbd", {}, "j")),
+      this.place instanceof QueuePlace && h("button", { title: "the next one, without a decision", onclick: () => void this.go(1) }, "Skip ", h("kbd", {}, "j")),
       h("button", { class: "change", title: "undo the last change", onclick: () => void undoLast() }, "Undo ", h("kbd", {}, "u")));
   }
 
@@ -267,7 +262,14 @@ class EpisodePage {
       say(reasonOf(error), { error: true });
       return;
     }
+    await this.placed;
     await this.place.goOn();
+  }
+
+  /** Go to an episode before or after this one, once it is known which these are. @param {number} by */
+  async go(by) {
+    await this.placed;
+    this.place.go(by);
   }
 
   bindKeys() {
@@ -285,8 +287,8 @@ class EpisodePage {
     onChangeKey("t", "tag", () => void askTag(target));
     onChangeKey("n", "note", () => void askNote(target));
     onChangeKey("c", "save as a collection", () => void askCollection(target));
-    onKey("j", "next episode of the list or queue", () => this.place.go(1));
-    onKey("k", "previous episode of the list or queue", () => this.place.go(-1));
+    onKey("j", "next episode of the list or queue", () => void this.go(1));
+    onKey("k", "previous episode of the list or queue", () => void this.go(-1));
     for (const value of [1, 2, 3, 4, 5]) {
       onChangeKey(String(value), `rate ${"★".repeat(value)}`, () => void rate([this.uid], value));
     }

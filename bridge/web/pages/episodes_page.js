@@ -2,7 +2,7 @@
 import { address, ApiError, episodePath, get, isAborted } from "./base/api.js";
 import { reasonOf } from "./base/dialogs.js";
 import { append, fill, h, say } from "./base/dom.js";
-import { plural } from "./base/format.js";
+import { number, plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askCollection, askLiveCollection, askNote, askReview, askTag, rate } from "./components/annotations.js";
@@ -20,6 +20,7 @@ import { nameOf } from "./model/queue_lines.js";
 /** @typedef {import("./components/table.js").Column} Column */
 
 const ALWAYS = ["uid", "episode_id", "name", "root", "key"];
+const FALLBACK = { items: [], columns: ["env", "length", "reward"], facets: ["env"], more_facets: [] };
 
 export function showEpisodes() {
   new EpisodesPage().begin();
@@ -33,7 +34,7 @@ class EpisodesPage {
     this.anchor = 0;
     /** @type {string[]} */
     this.usual = [];
-    /** @type {string[]} columns in which episodes differ */
+    /** @type {string[]} columns in which episodes differ, the most telling first */
     this.telling = [];
     this.total = 0; // episodes that pass the filter, once they are counted
     this.box = new FilterBox({ label: "Filter", onChange: (text, first) => this.filterBy(text, first) });
@@ -128,10 +129,11 @@ class EpisodesPage {
       this.total = total;
       this.table.setTotal(total);
       fill(this.count, plural(total, "episode"));
-      void this.facets.show(this.where, this.telling);
+      void this.facets.show(this.where);
     } catch (error) {
       if (isAborted(error)) return;
       this.total = 0;
+      if (!this.table.total) this.showEmpty(0, "This filter cannot be read"); // no rows are there from before the mistake
       this.box.report(error);
       if (!(error instanceof ApiError) || error.status !== 400) say(reasonOf(error), { error: true });
     } finally {
@@ -142,20 +144,21 @@ class EpisodesPage {
 
   /** What the archive has, once, and again after changes: the first tag has a column. @param {boolean} again */
   async loadFields(again) {
-    if (this.usual.length && !again) return;
-    const found = await get("/api/fields").catch(() => ({ items: [], columns: ["env", "reward"] })); // rows matter more
+    if (this.box.fields.length && !again) return;
+    const found = await get("/api/fields").catch(() => FALLBACK); // rows matter more
     this.box.setFields(found);
     this.telling = found.columns;
+    this.facets.setFields(found);
     this.usual = usualColumns(this.telling);
   }
 
-  /** @param {number} total */
-  showEmpty(total) {
+  /** @param {number} total @param {string} [why] of those that a filter leaves */
+  showEmpty(total, why = "No episode passes this filter") {
     this.empty.hidden = total > 0;
     this.table.element.hidden = total === 0;
     if (total > 0) return;
     if (this.where) {
-      fill(this.empty, h("h2", {}, "No episode passes this filter"),
+      fill(this.empty, h("h2", {}, why),
         h("button", { onclick: () => this.filterBy("") }, "Show all episodes"));
     } else {
       fill(this.empty, h("h2", {}, "This archive is empty"),
@@ -172,13 +175,13 @@ class EpisodesPage {
       { name: "chosen", title: "", width: "28px", cell: (row, index) => this.checkbox(row, index) },
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
-        name: "episode_id", title: "Episode", width: "minmax(140px, 2fr)", pinned: true, sort: "episode_id",
+        name: "episode_id", title: "Episode", width: "minmax(130px, 2fr)", pinned: true, sort: "episode_id",
         cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, nameOf(row)),
       },
       { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, nameOf(row)) },
       ...this.columns.map((name) => column(name)),
     ]);
-    return readState().has("column") ? columns : fitting(columns, this.table.element.parentElement?.clientWidth || innerWidth);
+    return readState().has("column") ? columns : fitting(columns, this.table.element.parentElement?.clientWidth || innerWidth, this.telling);
   }
 
   /** The page of an episode, which knows the list that it is one of. @param {Row} row @param {number} index */
@@ -237,7 +240,7 @@ class EpisodesPage {
     const act = (/** @type {string} */ label, /** @type {(target: any) => unknown} */ run) =>
       h("button", { class: "change", onclick: () => void run(target()) }, label);
     fill(this.actions,
-      h("span", {}, count ? `${many} selected:` : "All matching:"),
+      h("span", {}, count ? `${number(count)} selected:` : "All matching:"),
       count > 0 && h("button", { class: "primary", onclick: () => this.findSimilar() }, "Find similar"),
       count > 1 && count <= 6 && h("button", { onclick: () => location.assign(address("/compare", { of: this.targets() })) }, "Compare"),
       act("Tag", askTag), act("Review", askReview), act("Note", askNote), act("Collect", askCollection),
@@ -263,7 +266,7 @@ class EpisodesPage {
       if (row) location.assign(this.linkTo(row, this.table.current));
     });
     onKey("f", "find episodes similar to it, or to those selected", () => this.findSimilar());
-    onKey("/", "to the filter", () => this.box.input.focus());
+    onKey("/", "to the filter", () => this.box.input.select());
     onChangeKey("r", "review", () => this.withTargets((uids) => askReview({ episodes: uids })));
     onChangeKey("t", "tag", () => this.withTargets((uids) => askTag({ episodes: uids })));
     onChangeKey("n", "note", () => this.withTargets((uids) => askNote({ episodes: uids })));
@@ -282,7 +285,8 @@ class EpisodesPage {
   }
 
   askColumns() {
-    askColumns(this.columns, this.box.fields.map((field) => field.name), (chosen) => {
+    const shown = this.tableColumns().map((one) => one.name).filter((name) => this.columns.includes(name));
+    askColumns(shown, this.box.fields.map((field) => field.name), (chosen) => {
       writeState({ column: chosen }, { push: true });
       void this.load(true);
     });

@@ -8,6 +8,7 @@ import { makeShell } from "./components/shell.js";
 /** @typedef {import("./base/api.js").Json} Json */
 
 const POLL_MS = 700;
+const FEW = 6; // folders that are named without being asked for
 const KINDS = /** @type {[string, string][]} */ ([
   ["fsck", "Check files, catalog and vectors"], ["repair", "Repair what can be repaired"],
   ["health", "Health of the vectors"], ["ingest", "Ingest the known folders again"], ["watch", "Watch the known folders"],
@@ -36,12 +37,14 @@ class MaintenancePage {
     const sum = (/** @type {string} */ name) => storage.items.reduce((/** @type {number} */ total, /** @type {Json} */ one) => total + one[name], 0);
     fill(this.storage, h("h2", {}, "Storage"),
       h("p", {}, `${plural(sum("episodes"), "episode")}, ${plural(sum("timesteps"), "timestep")}, ${size(sum("bytes"))} in files, ${size(storage.vector_bytes)} of vectors`),
-      h("p", { class: "soft" }, "folders: ", storage.roots.join(", ")),
-      table([["environment"], ["episodes", number], ["timesteps", number], ["size", size]], storage.items.slice(0, 200).map((/** @type {Json} */ one) =>
-        [one.env_id || "–", one.episodes, one.timesteps, one.bytes])));
+      storage.roots.length > FEW
+        ? h("details", { class: "soft" }, h("summary", {}, plural(storage.roots.length, "folder")), storage.roots.join(", "))
+        : h("p", { class: "soft" }, "folders: ", storage.roots.join(", ")),
+      storage.items.some((/** @type {Json} */ one) => one.env_id) && table([["environment"], ["episodes", number], ["timesteps", number], ["size", size]], storage.items.slice(0, 200).map((/** @type {Json} */ one) =>
+        [one.env_id || "none", one.episodes, one.timesteps, one.bytes])));
     fill(this.spaces, h("h2", {}, "Spaces"),
-      table([["space"], ["state"], ["embedder"], ["lanes"], ["windows"], ["dim", number], ["episodes", number], ["vectors", number], ["size", size]], spaces.items.map((/** @type {Json} */ one) =>
-        [one.space.slice(0, 12), one.state, one.embedder, one.lanes.join(", "), one.windows, one.dim, one.episodes, one.vectors, one.bytes])));
+      table([["embedder"], ["state"], ["lanes"], ["windows"], ["dim", number], ["episodes", number], ["vectors", number], ["size", size]], spaces.items.filter((/** @type {Json} */ one) => one.episodes > 0 || one.state !== "active").map((/** @type {Json} */ one) =>
+        [one.embedder, one.state, one.lanes.join(", "), one.windows, one.dim, one.episodes, one.vectors, one.bytes])));
   }
 
   /** @param {string} kind */
@@ -73,7 +76,7 @@ class MaintenancePage {
     if (!items.length) return h("p", { class: "yes" }, `${plural(episodes ?? 0, "episode")} checked: no problems found`);
     if (!items[0].code) {
       const columns = Object.entries(items[0]).map(([name, value]) => /** @type {[string, typeof shown?]} */ ([name, typeof value === "number" ? shown : undefined]));
-      return table(columns, items.slice(0, 50).map((/** @type {Json} */ one) => Object.values(one)));
+      return table(columns, items.slice(0, 50).map((/** @type {Json} */ one) => Object.values(one).map((value) => (typeof value === "string" ? value.replace(/, Space [0-9a-f]+$/, "") : value))));
     }
     /** @type {Map<string, Json[]>} those with the same reason together */
     const groups = new Map();

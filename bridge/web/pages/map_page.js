@@ -1,8 +1,10 @@
 // The map: episodes as points, like ones near one another; hover shows one, a lasso selects many.
 import { ApiError, episodePath, get, isAborted, pictureUrl } from "./base/api.js";
 import { coloursOfLabels, UNLABELLED } from "./base/colours.js";
-import { debounce, drawPicture, fill, h, say, themed } from "./base/dom.js";
+import { reasonOf } from "./base/dialogs.js";
+import { debounce, drawPicture, fill, h, say, themed, withCode } from "./base/dom.js";
 import { number, plain, plural } from "./base/format.js";
+import { waitForJob } from "./base/jobs.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { askCollection, askReview, askTag } from "./components/annotations.js";
@@ -16,7 +18,6 @@ import { nameOf } from "./model/queue_lines.js";
 /** @typedef {import("./base/api.js").Json} Json */
 
 const MOST_LABELS = 24;
-const POLL_MS = 500;
 const METHODS = [["pca", "PCA"], ["tsne", "t-SNE"], ["umap", "UMAP"], ["pacmap", "PaCMAP"]];
 
 export function showMap() {
@@ -31,6 +32,8 @@ class MapPage {
     this.lasso = h("canvas", { class: "lasso", "aria-hidden": "true" });
     this.card = h("div", { class: "card", hidden: true });
     this.legend = h("ul", { class: "legend", "aria-label": "Colours" });
+    this.plane = h("div", { class: "plane" }, this.canvas, this.lasso, this.card, this.legend,
+      h("p", { class: "hint" }, "drag: pan · wheel: zoom · Shift and drag: lasso"));
     this.status = h("p", { class: "count", role: "status" });
     this.actions = h("div", { class: "bar-actions change" });
     this.box = new FilterBox({ label: "Filter", onChange: (text, push) => { writeState({ q: text }, { push }); void this.load(); } });
@@ -50,8 +53,7 @@ class MapPage {
     fill(this.main, h("h1", { class: "unseen" }, "Map"),
       h("div", { class: "tools" }, this.box.element, h("label", {}, "colour ", this.colour), this.space, this.method),
       h("div", { class: "status" }, this.status, this.actions),
-      h("div", { class: "plane" }, this.canvas, this.lasso, this.card, this.legend,
-        h("p", { class: "hint" }, "drag: pan · wheel: zoom · Shift and drag: lasso")));
+      this.plane);
     try {
       this.points = new Points(this.canvas);
     } catch (error) {
@@ -77,7 +79,7 @@ class MapPage {
   async load(fresh = false) {
     const state = readState();
     this.box.set(state.get("q") || "");
-    this.colour.value = state.get("colour") || "env";
+    this.colour.value = state.get("colour") || "";
     this.method.value = state.get("method") || "pca";
     this.control.abort();
     this.control = new AbortController();
@@ -87,10 +89,11 @@ class MapPage {
       const { signal } = this.control;
       let found = await get("/api/map", { ...asked, fresh: fresh || null }, signal);
       if (found.job) {
-        await this.follow(found.job, signal);
+        await waitForJob(found.job, ({ what }) => fill(this.status, `${what || "waiting for other jobs"} … `, h("a", { href: "/maintenance" }, "Maintenance")), signal);
         found = await get("/api/map", asked, signal);
       }
       this.found = found;
+      this.colour.value = found.colour;
       for (const option of this.method.options) {
         const needed = found.not_installed[option.value];
         option.text = `${METHODS.find(([value]) => value === option.value)?.[1]}${needed ? " (needs the extra map)" : ""}`;
@@ -98,30 +101,21 @@ class MapPage {
         option.disabled = Boolean(needed);
       }
       this.box.report(null);
+      this.plane.hidden = false;
       this.points?.setPlaces(found.x, found.y);
       this.select([]);
       const how = found.share === null ? this.method.selectedOptions[0].text : `principal components, ${Math.round(100 * found.share)} % of the variance`;
-      fill(this.status, plural(found.total, "episode"), found.counts ? `, ${plural(found.uids.length, "point")}` : "", ` · ${how}`,
+      const others = this.space.options.length - 1;
+      const part = `${number(found.total)} of ${plural(found.matching, "episode")} have this Space${others > 0 ? `; choose from ${plural(others, "other")} above` : ""}`;
+      fill(this.status, found.total < found.matching ? part : plural(found.total, "episode"), found.counts ? `, ${plural(found.uids.length, "point")}` : "", ` · ${how}`,
         found.stale && h("span", {}, " · vectors have changed since ", h("button", { class: "change", onclick: () => void this.load(true) }, "Compute again")));
     } catch (error) {
       if (isAborted(error)) return;
-      this.box.report(error instanceof ApiError && error.status === 400 ? error : null);
-      fill(this.status, h("span", { class: "problem" }, error instanceof Error ? error.message : String(error)));
+      const isOfFilter = error instanceof ApiError && error.position !== undefined;
+      this.box.report(isOfFilter ? error : null);
+      this.plane.hidden = !isOfFilter;
+      fill(this.status, !isOfFilter && h("span", { class: "problem" }, withCode(reasonOf(error))));
     }
-  }
-
-  /**
-   * Show how far the job is that computes a layout, until it ends. Raises its error.
-   * @param {Json} job
-   * @param {AbortSignal} signal
-   */
-  async follow(job, signal) {
-    while (job.state === "waiting" || job.state === "running") {
-      fill(this.status, `${job.what || "waiting for other jobs"} … `, h("a", { href: "/maintenance" }, "Maintenance"));
-      await new Promise((then) => { setTimeout(then, POLL_MS); });
-      job = await get(`/api/jobs/${job.id}`, {}, signal);
-    }
-    if (job.state !== "done") throw new Error(job.error || "the job was stopped");
   }
 
   paint() {
@@ -158,7 +152,7 @@ class MapPage {
     this.selected = places;
     this.paint();
     fill(this.actions, places.length > 0 && [
-      h("span", {}, `${plural(places.length, "episode")} selected:`),
+      h("span", {}, `${number(places.length)} selected:`),
       h("button", { onclick: () => this.act(askTag) }, "Tag"), h("button", { onclick: () => this.act(askReview) }, "Review"),
       h("button", { onclick: () => this.act(askCollection) }, "Collect"), h("button", { class: "quiet", onclick: () => this.select([]) }, "Clear"),
     ]);

@@ -1,7 +1,7 @@
 // Review queues: what checks and neighbours doubt, one episode after another; each remembers where one was.
 import { address, get } from "./base/api.js";
 import { reasonOf } from "./base/dialogs.js";
-import { fill, h, say } from "./base/dom.js";
+import { fill, h, say, withCode } from "./base/dom.js";
 import { plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
@@ -15,6 +15,9 @@ import { Thumbnails } from "./components/thumbnails.js";
 import { cutOf, nameOf, QUEUES } from "./model/queue_lines.js";
 
 /** @typedef {import("./base/api.js").Json} Json */
+
+const RANKED = ["outliers", "mislabeled"]; // by distances in one Space
+const PAIRED = ["duplicates", "leaks"]; // which are compared in all Spaces
 
 export function showReview() {
   void new ReviewPage().begin();
@@ -32,7 +35,7 @@ class ReviewPage {
     this.done = h("span", {});
     this.problem = h("span", { class: "problem", role: "alert" });
     this.actions = h("div", { class: "bar-actions", role: "toolbar", "aria-label": "Decide about the marked episode", hidden: true });
-    this.empty = h("p", { class: "empty", hidden: true }, "Nothing is in this queue.");
+    this.empty = h("p", { class: "empty", hidden: true });
     this.thumbnails = new Thumbnails(() => this.table.draw());
     this.table = new EpisodeTable({
       fetchRows: async (offset, limit) => this.items.slice(offset, offset + limit),
@@ -105,7 +108,7 @@ class ReviewPage {
   /** What the address and the list of Spaces ask for. */
   get asked() {
     const asked = queueOf(readState(), this.queue);
-    return { ...asked, space: ["leaks", "flagged", "unreviewed"].includes(this.queue) ? null : this.space.value || null };
+    return { ...asked, space: RANKED.includes(this.queue) ? this.space.value || null : null };
   }
 
   /** @param {boolean} [fresh] */
@@ -134,11 +137,12 @@ class ReviewPage {
         others > 0 && ` Only episodes of one Space are compared, ${this.space.selectedOptions[0]?.text}; choose from ${plural(others, "other")} above.`,
         found.stale && " The archive has changed since. ",
         found.stale && h("button", { class: "change", onclick: () => void this.load(true) }, "Compute again"));
+      fill(this.empty, withCode(`Nothing is in this queue. ${QUEUES[this.queue].none}`));
       this.empty.hidden = this.items.length > 0;
       this.show(placeIn(this.asked));
       await this.loadStates();
     } catch (error) {
-      if (round === this.round) fill(this.status, h("span", { class: "problem" }, reasonOf(error)));
+      if (round === this.round) fill(this.status, h("span", { class: "problem" }, withCode(reasonOf(error))));
     }
   }
 
@@ -152,8 +156,8 @@ class ReviewPage {
       { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", pinned: true, cell: (row, index) => h("a", { href: lineAddress(this.asked, row.uid, index), tabindex: -1 }, nameOf(row)) },
       ...(this.items.some((item) => item.env_id) ? [{ name: "env", title: "Environment", width: "minmax(110px, 1fr)", cell: (/** @type {Json} */ row) => row.env_id }] : []),
       { name: "why", title: why, width: "minmax(130px, 1.4fr)", cell: (row) => h("span", { title: row.said }, row.said) },
-      ...(isPair ? [{ name: "other", title: "Of", width: "minmax(150px, 1.4fr)", cell: (/** @type {Json} */ row) =>
-        h("a", { href: address("/compare", { of: [row.other.uid, row.uid] }), tabindex: -1 }, `compare with ${nameOf(row.other)}`) }] : []),
+      ...(isPair ? [{ name: "other", title: "Compare with", width: "minmax(150px, 1.4fr)", cell: (/** @type {Json} */ row) =>
+        h("a", { href: address("/compare", { of: [row.other.uid, row.uid] }), tabindex: -1, title: "both on one clock" }, nameOf(row.other)) }] : []),
       { name: "review", title: "Review", width: "88px", cell: (row) => column("review").cell(row, 0) },
       { name: "marks", title: "Tags, rating", width: "minmax(110px, 1fr)", cell: (row) => h("span", {}, column("tags").cell({ tags: row.tags || [] }, 0), column("score.rating").cell({ "score.rating": row["score.rating"] ?? null }, 0)) },
     ], "");
@@ -171,10 +175,12 @@ class ReviewPage {
         : field("q", "filter", this.hint),
       this.queue === "mislabeled" && field("label", "label", "env"),
       this.asked.space !== null && this.space,
+      PAIRED.includes(this.queue) && h("label", { title: "episodes cut out of others, or spliced: needs windows, and takes longer" },
+        h("input", { type: "checkbox", name: "pieces", value: "1", checked: state.has("pieces") }), "also pieces of episodes"),
       h("button", {}, "Load"));
     this.controls.onsubmit = (event) => {
       event.preventDefault();
-      const values = Object.fromEntries(new FormData(this.controls));
+      const values = { pieces: "", ...Object.fromEntries(new FormData(this.controls)) };
       writeState(/** @type {Record<string, string>} */ (values), { push: true });
       void this.load();
     };

@@ -1,14 +1,16 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
 import { address, ApiError, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
 import { askForm, labelled, reasonOf } from "./base/dialogs.js";
-import { fill, h, say } from "./base/dom.js";
+import { fill, h, say, withCode } from "./base/dom.js";
 import { plural } from "./base/format.js";
 import { readState, writeState } from "./base/url_state.js";
 import { FilterBox } from "./components/filter_box.js";
 import { QueryStarts } from "./components/query_starts.js";
 import { SearchOptionsForm } from "./components/search_options.js";
 import { makeShell } from "./components/shell.js";
-import { findHits, HitList, toggleMark } from "./components/similar.js";
+import { HitList, toggleMark } from "./components/similar.js";
+import { findHits } from "./hits/find_hits.js";
+import { cameraName, isPicture, parseExample, uidsOf } from "./model/example.js";
 import { nameOf } from "./model/queue_lines.js";
 
 export function showSearch() {
@@ -69,7 +71,7 @@ class SearchPage {
     this.more.show();
     this.drawExamples(query, like, unlike);
     fill(this.probe);
-    const isEmpty = !query && !like.length && !this.text.value;
+    const isEmpty = !query && !like.length && !this.text.value && !state.has("words");
     this.starts.element.hidden = !isEmpty;
     this.hits.element.hidden = isEmpty;
     if (state.has("probe") && uidsOf([query ?? "", ...like]).length) return this.learn();
@@ -80,24 +82,24 @@ class SearchPage {
     const options = { like, unlike, where: this.box.input.value.trim(), text: this.text.value, onePer: this.onePer.checked, others: true, diversity: Number(this.diversity.value), top: 24, more: this.more };
     this.hits.wait();
     try {
-      const found = await findHits(query, options, signal);
+      const found = await findHits(query, options, signal, (text) => this.hits.wait(text));
       this.box.report(null);
       await this.hits.show(found, query || like[0] || null, signal);
     } catch (error) {
       if (isAborted(error)) return undefined;
       const isOfFilter = error instanceof ApiError && error.position !== undefined;
       this.box.report(isOfFilter ? error : null);
-      fill(this.hits.count, !isOfFilter && h("span", { class: "problem" }, await this.reason(query, error)));
+      fill(this.hits.count, !isOfFilter && h("span", { class: "problem" }, withCode(await this.reason(query, error))));
     }
     return undefined;
   }
 
   /** Why nothing was found, in one sentence with the next step where the query has no vectors. @param {string | null} query @param {unknown} error */
   async reason(query, error) {
-    const uid = (query || "").split("@")[0];
+    const { uid } = parseExample(query || "");
     const about = uid && !isUpload(uid) ? await get(episodePath(uid).replace("/episodes", "/api/episodes")).catch(() => null) : null;
     if (!about || about.searched_by.length) return reasonOf(error);
-    return `${about.name} has no vectors, so it cannot be compared: ingest its file with lanes that it has, by wshard ingest FILE --lanes LANE, or find it by words or a filter.`;
+    return `${about.name} has no vectors, so it cannot be compared: ingest its file with lanes that it has, by \`wshard ingest FILE --lanes LANE\`, or find it by words or a filter.`;
   }
 
   /** Few-shot: a linear probe over the stored vectors, from what is marked as right and as wrong. */
@@ -124,7 +126,7 @@ class SearchPage {
       const items = found.items.map((/** @type {import("./base/api.js").Json} */ one) => ({ ...one, score: one.value, span: [0, one.length], metadata: { length: one.length, env_id: one.env_id } }));
       await this.hits.show({ items, exact: true, milliseconds: 0, notes: [], missing: 0 }, right[0], signal);
     } catch (error) {
-      if (!isAborted(error)) say(error instanceof Error ? error.message : String(error), { error: true });
+      if (!isAborted(error)) fill(this.hits.count, h("span", { class: "problem" }, withCode(reasonOf(error))));
     }
     return undefined;
   }
@@ -144,11 +146,13 @@ class SearchPage {
   /** @param {string | null} query @param {string[]} like @param {string[]} unlike */
   drawExamples(query, like, unlike) {
     const chip = (/** @type {string} */ name, /** @type {string} */ kind) => {
-      const [uid, span] = name.split("@");
+      const { uid, camera, span } = parseExample(name);
+      const said = [camera && cameraName(camera), span].filter(Boolean).join(" ");
+      const opened = camera && span && !span.includes(":") ? `${span}:${Number(span) + 1}` : span;
       const uploaded = isUpload(uid);
-      const label = uploaded ? h("span", {}, "a file") : h("a", { href: address(episodePath(uid), { span }) }, uid.slice(0, 8), span ? ` ${span}` : "");
+      const label = uploaded ? h("span", {}, "a file") : h("a", { href: address(episodePath(uid), { span: opened }) }, `… ${said}`);
       void get(`/api/${uploaded ? "queries" : "episodes"}/${encodeURIComponent(uid)}`).then((found) =>
-        fill(label, nameOf(found), span ? ` ${span}` : "", uploaded && ` (${plural(found.length, "timestep")})`), () => {});
+        fill(label, `${nameOf(found)} ${said}`, uploaded && !isPicture(name) && ` (${plural(found.length, "timestep")})`), () => {});
       const off = () => {
         if (kind === "query") writeState({ query: null }, { push: true });
         else return this.mark(name, kind === "like");
@@ -160,9 +164,4 @@ class SearchPage {
     fill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
       uidsOf([query ?? "", ...like]).length > 0 && !readState().has("probe") && h("button", { onclick: () => { writeState({ probe: "1" }, { push: true }); void this.search(); } }, "Learn from these"));
   }
-}
-
-/** The episodes of examples, without their spans, and without uploaded queries. @param {string[]} names */
-function uidsOf(names) {
-  return [...new Set(names.map((name) => name.split("@")[0]))].filter((uid) => uid && !isUpload(uid));
 }

@@ -75,6 +75,7 @@ kernel.use()
 @pytest.mark.parametrize(
     "script", [FORKING, pytest.param(ENDING, marks=pytest.mark.long), pytest.param(GIVING_UP, marks=pytest.mark.long)]
 )
+@pytest.mark.long
 def test_a_process_may_fork_and_end_while_the_kernel_is_loaded(script):
     command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

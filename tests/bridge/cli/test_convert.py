@@ -20,6 +20,7 @@ from wshard import (
     Format,
     FormatError,
     TrajectoryIngestor,
+    convert_location,
     load,
     load_wshard,
     open_archive,
@@ -27,6 +28,8 @@ from wshard import (
     open_source,
     save_wshard,
 )
+from wshard.core.messages import plural
+from wshard.core.timebase import TimebaseSpec
 from wshard.formats.table import FORMATS
 from wshard.testing import assert_same_episode, make_episode
 
@@ -152,6 +155,122 @@ def test_episodes_that_a_format_cannot_take_together_are_refused_before(tmp_path
     assert "1 failed" in output
 
 
+def test_a_lane_that_only_some_have_is_left_out_by_the_option_that_the_refusal_states(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        episode = make_episode(number)
+        save_wshard(episode if number == 1 else replace(episode, rewards=None), tmp_path / "in" / f"{number}.wshard")
+    words = ("convert", tmp_path / "in", tmp_path / "a.zarr")
+    code, _, output = run(*words)
+    assert (code, (tmp_path / "a.zarr").exists()) == (1, False)
+    assert "expected the same lanes in all 3 episodes, found reward in 1 (not in " in output
+    assert "`--without reward` leaves it out of all" in output
+    code, output, _ = run(*words, "--without", "reward")
+    assert (code, "3 episodes" in output) == (0, True)
+
+
+def test_lanes_of_an_archive_are_renamed_as_the_refusal_states(tmp_path):
+    """By the names that they have there; so are those of paths and addresses."""
+    episode = replace(make_episode(T=20), timestamps_ns=np.arange(20) * 50_000_000)
+    (action,) = episode.actions.values()
+    for number, name in enumerate(("action", "actions")):
+        with open_sink(tmp_path / f"{number}.zarr", "zarr") as sink:
+            sink.write(replace(episode, id=str(number), actions={name: action}))
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        ingestor.ingest(tmp_path / "0.zarr", lane_map={"action": "ctrl"})
+        ingestor.ingest(tmp_path / "1.zarr")
+    chosen = ("convert", "--to", "zarr", "--archive", tmp_path / "lab", "--where", "length:20")
+    code, _, printed = run(*chosen, tmp_path / "out.zarr")
+    assert (code, "--without" in printed) == (1, False)
+    (advice,) = re.findall("`(--map [^`]*)`", printed)
+    assert run(*chosen, tmp_path / "out.zarr", *advice.split())[0] == 0
+    assert run(*chosen, tmp_path / "none", "--to", "wshard", "--map", "nope=state")[0] == 1
+    places = (tmp_path / "0.zarr", tmp_path / "1.zarr", tmp_path / "paths.zarr")
+    assert run(*chosen[:5], *places, *advice.split())[0] == 0
+    for name in ("out.zarr", "paths.zarr"):
+        with open_source(tmp_path / name, "zarr") as source:
+            assert len([*source.keys()]) == 2
+    with open_archive(tmp_path / "lab") as archive:
+        (address,) = (row.address for row in archive.catalog.episodes.rows([1]).values())
+    convert_location(address, tmp_path / "own", lane_map={"ctrl": "joints"})
+    assert [*load_wshard(next((tmp_path / "own").iterdir())).actions] == ["joints"]
+
+
+@pytest.mark.parametrize(("name", "out"), [("robomimic", "a.hdf5"), ("lerobot", "a")])
+def test_episodes_of_several_rates_are_refused_with_filters_that_select_each(name, out, tmp_path):
+    pytest.importorskip({"robomimic": "h5py", "lerobot": "pyarrow"}[name])
+    (tmp_path / "in").mkdir()
+    for number, rate in enumerate((20.0, 49.79, 49.79, None, None, None)):
+        timebase = TimebaseSpec() if rate is None else TimebaseSpec(tick_hz=rate)
+        save_wshard(replace(make_episode(number), timebase=timebase), tmp_path / "in" / f"{number}.wshard")
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        ingestor.ingest(tmp_path / "in")
+    words = ("convert", "--to", name, "--archive", tmp_path / "lab", "--where")
+    code, _, output = run(*words, "length:1..", tmp_path / out)
+    assert (code, (tmp_path / out).exists(), "lossy" in output) == (1, False, False)
+    assert "expected one rate in all 6 episodes, found " in output
+    assert "rate = 30" not in output
+    found = re.findall(r"(\S+ Hz|no rate) in (\d) \(--where '?([^')]*)", output)
+    assert [one[:2] for one in found] == [("49.79 Hz", "2"), ("20 Hz", "1"), ("no rate", "3")][: len(found)]
+    assert len(found) == (3 if name == "robomimic" else 2)
+    for number, (_, count, where) in enumerate(found):
+        code, printed, _ = run(*words, f"length:1.. {where}", tmp_path / f"{number}{out}")
+        assert (code, f"({name}: {plural(int(count), 'episode')}, " in printed) == (0, True)
+
+
+def test_robots_of_several_settings_are_refused_with_filters_that_select_each(tmp_path):
+    pytest.importorskip("h5py")
+    (tmp_path / "in").mkdir()
+    for number in range(5):
+        robot = {
+            "env_name": "arm",
+            "type": 1,
+            "env_kwargs": {"robot": ("panda", "ur5e")[number // 3], "hard": number < 3},
+        }
+        episode = replace(make_episode(number), env_id="arm", metadata={"env_args": robot})
+        save_wshard(episode, tmp_path / "in" / f"{number}.wshard")
+    code, _, output = run("convert", tmp_path / "in", tmp_path / "a.hdf5", "--to", "robomimic")
+    assert (code, (tmp_path / "a.hdf5").exists()) == (1, False)
+    assert "expected one meta.env_args.env_kwargs.robot in all 5 episodes, found 'panda' in 3 (--where " in output
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        ingestor.ingest(tmp_path / "in")
+    words = ("convert", "--to", "robomimic", "--archive", tmp_path / "lab", "--where")
+    for number, (count, where) in enumerate(re.findall(r"in (\d) \(--where ([^)]+)", output)):
+        code, printed, _ = run(*words, where, tmp_path / f"{number}.hdf5")
+        assert (code, f"(robomimic: {count} episodes, " in printed) == (0, True)
+    assert number == 1
+
+
+def test_failures_for_one_reason_are_one_line_and_losses_are_of_what_is_there(tmp_path):
+    pytest.importorskip("h5py")
+    (tmp_path / "in").mkdir()
+    for number in range(7):
+        episode = replace(make_episode(number), timestamps_ns=np.arange(make_episode(number).length) * 50_000_000)
+        if number > 1:  # two lanes, of which none is called actions
+            (lane,) = episode.actions.values()
+            episode = replace(episode, actions={"left": lane, "right": lane})
+        save_wshard(episode, tmp_path / "in" / f"{number}.wshard")
+    code, printed, output = run("convert", tmp_path / "in", tmp_path / "a.hdf5", "--to", "robomimic")
+    assert (code, "2 episodes" in printed, "5 failed" in printed) == (1, True, True)
+    (line,) = (line for line in output.splitlines() if line.startswith("error: "))
+    assert "and 2 more: robomimic: expected a lane action/actions, or one lane of actions, found action/left" in line
+    assert "no dataset for it (2 episodes)" in output
+    assert "no dataset for it (7 episodes)" not in output
+
+
+def test_missing_files_fail_for_one_reason(tmp_path):
+    missing = [tmp_path / "in" / f"{number}.wshard" for number in range(5)]
+    missing[0].parent.mkdir()
+    for number in range(6):
+        save_wshard(make_episode(number), tmp_path / "in" / f"{number}.wshard")
+    TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path / "in")
+    for path in missing:
+        path.unlink()
+    code, _, output = run("convert", "--archive", tmp_path / "archive", "--where", "length:1..", tmp_path / "out")
+    (line,) = (line for line in output.splitlines() if line.startswith("error: "))
+    assert (code, line) == (1, f"error: {', '.join(map(str, missing[:3]))} and 2 more: No such file or directory")
+
+
 def test_a_filter_that_no_episode_passes_writes_nothing(lines, tmp_path):
     TrajectoryIngestor(tmp_path / "archive").ingest(lines)
     code, _, output = run("convert", "--archive", tmp_path / "archive", "--where", "env:nope", tmp_path / "out")
@@ -180,7 +299,7 @@ def test_overwriting_waits_for_the_new_and_error_refuses(lines, episode, tmp_pat
     assert sorted(path.name for path in out.iterdir()) == ["notes.txt", f"{make_episode(T=40).id}.wshard"]
 
 
-def test_what_the_target_cannot_hold_is_listed_first_and_refused_when_strict(episode, tmp_path):
+def test_what_the_target_cannot_hold_is_listed_and_refused_when_strict(episode, tmp_path):
     pytest.importorskip("h5py")
     code, out, err = run("convert", episode, tmp_path / "strict", "--to", "minari", "--strict")
     assert (code, out) == (1, "")
@@ -212,6 +331,7 @@ def test_wrong_places_and_formats_are_one_line(episode, tmp_path):
         (("convert", episode, tmp_path / "x", "--to", "nosuch"), 2, "nosuch"),
         (("convert", episode, tmp_path / "x", "--from", "nosuch"), 2, "nosuch"),
         (("convert", episode, tmp_path / "x", "--map", "state"), 2, "OLD=NEW"),
+        (("convert", episode, tmp_path / "x", "--to", "webdataset"), 2, "wshard shardify"),
         (("convert", episode), 2, "IN... OUT"),
         (("convert", episode, tmp_path / "x.npz", "--compression", "zstd"), 1, "compression"),
         (("convert", tmp_path, tmp_path / "none" / "x.npz"), 1, "x.npz"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
 import pytest
 from bridge_episodes import command, episode, save
+
+from wshard.core.media import encode_video
+from wshard.training.conversion.record import record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,9 +76,10 @@ def test_a_file_of_a_new_user_is_searched_after_one_command(tmp_path, write):
     assert [one["score"] for one in json.loads(first)["items"]] == [one["score"] for one in json.loads(second)["items"]]
 
 
-SURE = {"obs": _walk(0, 40, 5), "act": _walk(1, 40, 2), "rew": np.zeros(40)}
+PLAIN = {"obs": _walk(0, 40, 5), "act": _walk(1, 40, 2), "rew": np.zeros(40)}
+SURE = PLAIN | {"blob": _walk(2, 40, 3), "matrix": np.eye(3)}  # names of no meaning
 UNSURE = {
-    "a name of no meaning": SURE | {"blob": _walk(2, 40, 3)},
+    "named as rows of other data": SURE | {"layer": np.zeros((70, 64))},
     "rows of another number": SURE | {"qpos": _walk(2, 33, 3)},
     "no actions": {"obs": SURE["obs"], "rew": SURE["rew"]},
     "actions of another number": SURE | {"act": _walk(1, 33, 2)},
@@ -112,7 +117,7 @@ def test_a_table_whose_columns_say_what_they_are_is_ingested_by_a_guess(tmp_path
     (tmp_path / "sub" / "big.parquet").write_text(pointer)
     done = command("ingest", ".", folder=tmp_path)
     assert "by guess, episodes by column 'run', clock 't', actions u0, u1): 4 episodes of 1 location" in done.stderr
-    assert "not read: 1 file of no known layout: " in done.stderr
+    assert "not read: sub/notes.csv: of no known layout: " in done.stderr
     assert "failed: sub/big.parquet: expected data, found a pointer of Git LFS: run `git lfs pull`" in done.stderr
     assert "4 new" in done.stdout
     assert command("search", name, folder=tmp_path).exit_code == 0
@@ -135,3 +140,86 @@ def test_what_an_ingest_said_is_not_said_again_without_news(tmp_path):
     said = [" ".join(command("ingest", "in", "--archive", "lab", folder=tmp_path).output.split()) for _ in range(2)]
     assert ["catalogued, not embedded: " in one for one in said] == [True, False]
     assert all("nothing: 1 episode (wshard ls --where '-vectors:1..')" in one for one in said)
+
+
+def test_a_video_beside_a_table_is_named_and_then_read_as_its_camera(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in "ab":
+        rows = "\n".join(f"{step / 10},{step},{step % 3}" for step in range(12))
+        (folder / f"{name}.csv").write_text(f"t,q0,u0\n{rows}")
+        encode_video(np.full((12, 16, 16, 3), 90, np.uint8), folder / f"{name}.mp4", fps=10)
+    without = command("ingest", "in", "--archive", "without", folder=tmp_path)
+    assert "in/b.mp4: a video beside data of its name: `wshard layout guess FOLDER`" in without.stderr
+    assert "unrecognized format" not in without.stderr
+    (tmp_path / "own.toml").write_text(command("layout", "guess", "in", folder=tmp_path).stdout)
+    for options in (("--layout", "own.toml"), ()):
+        done = command("ingest", "in", "--archive", "lab", *options, folder=tmp_path)
+        assert done.exit_code == 0, done.output
+        assert "mp4" not in done.output
+    shown = command("inspect", "in/a.csv", "--layout", "own.toml", folder=tmp_path)
+    assert "12x16x16x3" in shown.stdout
+
+
+def test_a_map_is_for_files_of_a_layout_too_and_a_layout_given_anew_removes_it(tmp_path):
+    np.savez(tmp_path / "a.npz", **PLAIN)
+    (tmp_path / "own.toml").write_text(command("layout", "guess", "a.npz", folder=tmp_path).stdout)
+    for options, lane in (
+        (("--layout", "own.toml"), "obs"),
+        (("--map", "obs=state"), "state"),
+        ((), "state"),
+        (("--layout", "own.toml"), "obs"),
+    ):
+        done = command("ingest", ".", *options, folder=tmp_path)
+        assert done.exit_code == 0, done.output
+        shown = command("show", "a", folder=tmp_path).stdout
+        assert "own.toml" in shown
+        assert f"lane signal/{lane} " in shown
+
+
+def test_a_map_is_taken_back(tmp_path):
+    np.savez(tmp_path / "a.npz", **PLAIN)
+    (tmp_path / "own.toml").write_text(command("layout", "guess", "a.npz", folder=tmp_path).stdout)
+    assert command("ingest", ".", "--layout", "own.toml", "--map", "obs=state", folder=tmp_path).exit_code == 0
+    assert command("ingest", ".", "--no-map", "--map", "obs=x", folder=tmp_path).exit_code == 2
+    assert "1 changed" in command("ingest", ".", "--no-map", folder=tmp_path).stdout
+    shown = command("show", "a", folder=tmp_path).stdout
+    assert "own.toml" in shown
+    assert "lane signal/obs " in shown
+
+
+def test_the_advice_is_for_most_of_the_files_that_can_be_opened(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    np.savez(data / "weights.npz", w1=np.zeros((64, 32)))
+    whole = (data / "weights.npz").read_bytes()
+    (data / "a.npz").write_bytes(whole[:100])
+    (data / "b.csv").write_bytes(b"")
+    (data / "c.csv").write_bytes(whole)
+    record([{"obs": np.random.default_rng(0).normal(size=(30, 2)), "id": "e0"}], data)
+    ingest = partial(command, "ingest", "data", folder=tmp_path)
+    alone = ingest().stderr
+    assert "a.npz: expected arrays, found a damaged or cut .npz file" in alone
+    assert "`wshard layout guess" in alone
+    for number in range(3):
+        (data / f"q{number}.csv").write_text("when,q\n" + "".join(f"{t / 10},{t * t % 7}\n" for t in range(9)))
+    advised = ingest().stderr
+    assert f"\n`wshard layout guess {data}/q0.csv` writes" in advised
+    assert "--time-column NAME" in advised
+    assert "layout guess" not in advised.partition("q0.csv` writes")[2]
+    assert "3 new" in ingest("--time-column", "when").stdout
+    for file in ("weights.npz", "c.csv", *(f"q{number}.csv" for number in range(3))):
+        (data / file).unlink()
+    damaged = ingest().stderr
+    assert "not read: " in damaged
+    assert "layout guess" not in damaged
+
+
+def test_a_text_in_an_archive_without_tasks_is_answered_by_how_to_give_them(tmp_path: Path) -> None:
+    record([{"obs": np.random.default_rng(0).normal(size=(30, 2)), "id": "e0"}], tmp_path / "data")
+    invoke = partial(command, folder=tmp_path)
+    invoke("ingest", "data")
+    search = ("search", "--text", "open drawer")
+    assert "no episode has a task or a note" in invoke(*search).stderr
+    invoke("note", "drops the cup", "e0")
+    assert "contain a word of 'open drawer'" in invoke(*search).stderr

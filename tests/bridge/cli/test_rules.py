@@ -195,7 +195,7 @@ REPORTS = {
     "annotations import",
     "archive copy",
 }
-_FOUND = {"ranked_by", "compared", "not_compared"}
+_FOUND = {"ranked_by", "certainty", "compared", "not_compared"}
 LISTS = {
     "ls -n 3": {"next"},
     "show {0} {0}": set(),
@@ -206,8 +206,8 @@ LISTS = {
     "moments {0}@5:20": {*_FOUND, "missing", "exact", "milliseconds", "spaces", "others", "notes"},
     "evaluate --label env": set(),
     "check": {"checked", "flagged"},
-    "duplicates": {"episodes"},
-    "leaks everything everything": {"episodes", "leaked"},
+    "duplicates": {"episodes", "spaces", "pieces"},
+    "leaks everything everything": {"episodes", "leaked", "spaces", "pieces"},
     "outliers --neighbors 2": set(),
     "select --count 2": set(),
     "weights --target everything": set(),

@@ -83,7 +83,7 @@ def test_timesteps_of_a_query_are_named_in_one_way_everywhere(home):
 
 def test_mistakes_are_reported_in_the_words_of_the_command_line(home, tmp_path):
     assert (
-        "expected at least one of QUERY, --like, --text and --image"
+        "expected at least one of QUERY, --like, --text, --words and --image"
         in run("search", "--archive", home / "archive", code=2).output
     )
     for option, printed in (

@@ -20,6 +20,7 @@ from bridge.curation import (
     find_mislabeled,
     find_pieces,
     find_shared,
+    lanes_with_gaps,
     select_subset,
     train_probe,
 )
@@ -347,6 +348,7 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
             evaluate_label(archive, "text")
 
 
+@pytest.mark.long
 def test_evaluate_says_what_each_of_its_bars_is_for(own, data, monkeypatch):
     monkeypatch.setattr(progress, "_FIRST_LINE_S", 0)
     monkeypatch.setattr(progress, "_LINE_EVERY_S", 0)
@@ -430,6 +432,7 @@ def test_evaluate_on_the_command_line(own):
     assert weighed == pytest.approx(found["mean_average_precision"])
 
 
+@pytest.mark.long
 def test_evaluate_reports_how_the_search_ranks_that_takes_several_spaces(own, data):
     ingest(own, data, windows=[WindowPlan(), WindowPlan(scales=(30, 60))])
     some = "meta.number:0..2"
@@ -450,7 +453,7 @@ def test_evaluate_reports_how_the_search_ranks_that_takes_several_spaces(own, da
 
 def test_evaluation_queries_episodes_that_can_be_queries(tmp_path, monkeypatch):
     rows = episode(1, 0).observations["state"].data.copy()
-    rows[3:13, 1] = np.nan
+    rows[3:13] = np.nan
     broken = replace(changed(episode(1, 0), "broken", lambda _: rows), env_id="task-1")
     save(tmp_path, *(episode(*one) for one in [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)]), broken)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
@@ -590,3 +593,41 @@ def test_episodes_with_one_equal_lane_of_several_are_no_duplicates(tmp_path):
         for found in (find_duplicates(archive), find_pieces(archive)):
             names = [{one.left.episode_id, one.right.episode_id} for one in found]
             assert not any(pair <= {f"task-0-{number}" for number in range(4)} for pair in names)
+
+
+def count_opened(monkeypatch):
+    """Return the names of the episodes that are opened for gaps from now on."""
+    opened, open_at = [], lanes_with_gaps.open_at
+
+    def note(address):
+        opened.append(address.uri.rpartition("/")[2])
+        return open_at(address)
+
+    monkeypatch.setattr(lanes_with_gaps, "open_at", note)
+    return opened
+
+
+def test_no_file_is_opened_for_gaps_where_the_catalog_knows_of_none(home, monkeypatch):
+    opened = count_opened(monkeypatch)
+    with opened_archive(home) as archive:
+        assert unordered(find_duplicates(archive)) == EXPECTED
+    assert opened == []
+
+
+def test_a_gap_in_one_lane_makes_no_duplicates_of_episodes_that_share_another(tmp_path, monkeypatch):
+    """What is left to compare is a switch, which is the same in all; but the files say that the movements differ."""
+    opened = count_opened(monkeypatch)
+    switch = {"switch": Channel.of("switch", np.repeat([0.0, 1.0], 15).astype(np.float32)[:, None])}
+    lanes = [{**episode(0, number).observations, **switch} for number in range(6)]
+    lanes.append(lanes[1])
+    for number in (0, 1):
+        rows = lanes[number]["state"].data.copy()
+        rows[5 : len(rows) // 2] = np.nan
+        lanes[number] = {**switch, "state": replace(lanes[number]["state"], data=rows)}
+    save(tmp_path / "data", *(episode(0, number, observations=one) for number, one in enumerate(lanes)))
+    ingest(tmp_path / "archive", tmp_path / "data", windows="both")
+    with opened_archive(tmp_path / "archive") as archive:
+        copies = frozenset({"task-0-1", "task-0-6"})
+        for found in (find_duplicates(archive), find_pieces(archive)):
+            assert {frozenset({one.left.episode_id, one.right.episode_id}) for one in found} == {copies}
+    assert {"task-0-0.wshard", "task-0-1.wshard"} < {*opened}

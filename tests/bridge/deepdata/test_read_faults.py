@@ -139,6 +139,7 @@ def test_s3_no_search_requests_more_than_the_server_survives(filled, count):
     assert min(search["ef_search"] for search in searches) >= 200
 
 
+@pytest.mark.long
 def test_s4_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_path):
     with bench(tmp_path) as made:
         ids = made.shelf.register(200)

@@ -89,6 +89,7 @@ def process(tmp_path):
     server.end(signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_an_older_state_that_comes_back_gives_no_wrong_hits_to_who_is_searching(process):
     server, made = process
     made.fill(40)

@@ -75,6 +75,7 @@ def test_the_command_line_says_after_two_seconds_that_it_waits_and_gives_up_when
     assert error == f"error: no answer from {hanging} to GET /v2/collections within 3 s"
 
 
+@pytest.mark.long
 def test_endless_refusals_are_reported_and_end_with_the_time_limit(filled, caplog):
     filled.check()
     filled.fake.rpm = 0

@@ -184,8 +184,8 @@ def test_one_pass_over_episodes_that_lack_one_of_two_plans_and_that_lack_both(fo
 
 
 def test_worker_processes_and_parameters(folder):
-    ingest(folder, Frames(colour=True, in_time=True), workers=2)
-    assert spaces(folder)[0].parameters["colour"] is True
+    ingest(folder, Frames(colour=False, in_time=True), workers=2)
+    assert spaces(folder)[0].parameters["colour"] is False
     with TrajectoryRetriever(folder / "archive") as retriever:
         query = load_wshard(folder / "episodes" / "ep-1.wshard")
         assert retriever.search_similar_episodes(query)[0].episode_id == "reach-0001"

@@ -250,7 +250,7 @@ def test_a_selection_is_made_again_when_an_episode_is_deleted():
     assert segment.select(None).rows == 9
 
 
-@pytest.mark.parametrize("size", [0, 100_000])
+@pytest.mark.parametrize("size", [pytest.param(0, marks=pytest.mark.long), 100_000])
 def test_cached_selections_do_not_pile_up(size):
     segment = Segment.from_points([Point(1, 1, np.eye(3, dtype=np.float32))], 3)
     requested = [np.arange(5, 5 + size) for _ in range(10_000 if size == 0 else 20)]

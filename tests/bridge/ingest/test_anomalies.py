@@ -135,5 +135,5 @@ def test_numbers_without_faults_are_not_odd(seed, kind):
     }[kind]()
     columns = rows[None]
     form = MeasureLayout((("signal/s", 4),))
-    (found,) = find_anomalies(form, columns, measure_moments(columns)[0], [np.arange(length)])
+    (found,) = find_anomalies(form, columns, measure_moments(columns)[0], [np.arange(length)], padded=[0])
     assert found.found == {}

@@ -66,7 +66,7 @@ def test_wrong_paths_are_refused_before_anything_is_written(archive, folder, tmp
     save(tmp_path / "empty" / ".hidden", episode())
     with TrajectoryIngestor(archive) as ingestor:
         with pytest.raises(SourceNotFoundError, match=r"no such file or folder: .*nowhere"):
-            ingestor.ingest([folder, tmp_path / "nowhere"])
+            ingestor.ingest([tmp_path / "nowhere", tmp_path / "empty"])
         with pytest.raises(SourceNotFoundError, match=r"no episodes in .*empty: expected files that end in .wshard"):
             ingestor.ingest([tmp_path / "empty", tmp_path / "empty"])
         with pytest.raises(FileNotFoundError):
@@ -94,6 +94,15 @@ def test_a_folder_without_episodes_does_not_stop_the_others(archive, folder, tmp
     assert len(checked) == 13
 
 
+@pytest.mark.parametrize("prune", [False, True])
+def test_a_wrong_path_does_not_stop_the_others(archive, folder, prune):
+    with TrajectoryIngestor(archive) as ingestor:
+        report = ingestor.ingest(["typo", folder, "s3-typo://bucket/x"], prune=prune)
+    assert report.new == 12
+    assert [one.path.rpartition("/")[2] for one in report.failed] == (["x", "typo"] if prune else ["typo", "x"])
+    assert any(one.error.startswith("no such file or folder") for one in report.failed)
+
+
 def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp_path, monkeypatch):
     save(tmp_path, episode(9, 9))
     (path,) = files(tmp_path)
@@ -113,7 +122,7 @@ def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp
 def with_value(value, step=7, lane="state"):
     broken = episode(9, 9)
     data = broken.observations[lane].data.astype(getattr(value, "dtype", np.float64))
-    data[step : step + 9, 2] = value  # too many timesteps to bridge them
+    data[step, 2] = data[step + 1 : step + 9] = value  # too many values to bridge them
     return episode(9, 9, observations={lane: Channel.of(lane, data)})
 
 

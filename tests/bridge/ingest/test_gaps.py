@@ -36,7 +36,7 @@ def test_bridged_rows_are_finite_lie_between_their_neighbours_and_change_nothing
     damaged = rows.copy()
     damaged[gaps, 0] = value
     bridged = bridge_gaps(damaged)
-    if len(gaps) > MAX_GAPS * len(rows):
+    if len(gaps) > MAX_GAPS * rows.size or 2 * len(gaps) > len(rows):
         assert bridged is None
         return
     assert first_bad(bridged) is None
@@ -129,3 +129,21 @@ def test_only_bare_lanes_do_not_advise_the_ingest_that_was_run(tmp_path):
         pytest.raises(QueryError, match="no episode has vectors: 1 lacks finite numbers in more than a tenth"),
     ):
         retriever.search_similar_episodes({"state": numbers(1)})
+
+
+def test_a_query_says_by_which_of_its_lanes_gaps_let_it_not_be_compared(tmp_path):
+    switch = np.repeat([0, 1], 15).astype(np.float32)
+    gaps = {0: range(5, 20)}
+    rows = [with_lanes(n, arm=numbers(n, gaps=gaps.get(n, ())), switch=switch) for n in range(5)]
+    save(tmp_path / "data", *rows)
+    ingest(tmp_path / "archive", tmp_path / "data")
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        found = retriever.search_similar_episodes("task-0-0")
+        assert "signal/arm of the query was not compared, as too many values are missing, only signal/switch" in (
+            found.answered.notes
+        )
+        assert not any(
+            "was not compared" in note for note in retriever.search_similar_episodes("task-0-1").answered.notes
+        )
+    with TrajectoryRetriever(tmp_path / "archive", lanes=["switch"]) as retriever:
+        assert not retriever.search_similar_episodes("task-0-0").answered.notes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bridge_episodes import assert_complete, episode, ingest, opened_archive, save, spaces_of
 
-from bridge.episodes.sample import read_sample
+from bridge.episodes.rows import read_sample
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import DRIFT_LIMIT, Choice, archive_scale, families
 from embedders import ArcDct, Space, WindowPlan, drift
@@ -87,6 +87,7 @@ def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
     assert spaces[-1] <= len(paths) // 3
 
 
+@pytest.mark.long
 def test_statistics_that_were_frozen_early_would_have_cost_quality(tmp_path, paths):
     ingest(tmp_path / "archive", *paths[:6])
     (early,) = spaces_of(tmp_path / "archive")

@@ -28,7 +28,7 @@ from command_line import app
 from typer.testing import CliRunner
 
 import bridge.ingest.fill
-import bridge.ingest.ingestor
+import bridge.ingest.stages
 import bridge.support.batches
 from embedders import PooledCallable, WindowPlan
 from wshard import Channel, TimebaseSpec, TrajectoryIngestor, TrajectoryRetriever, open_wshard, save_wshard
@@ -318,7 +318,7 @@ def test_a_link_and_its_file_are_one_episode(archive, folder, tmp_path):
 def test_a_run_embeds_first_what_it_brought(archive, folder, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(
-            bridge.ingest.ingestor, "fill", lambda *_: None
+            bridge.ingest.stages, "fill", lambda *_: None
         )  # a run that was killed before it embedded anything
         ingest(archive, folder)
     taken, really = [], bridge.ingest.fill.embed_episodes
@@ -558,7 +558,7 @@ def test_invalid_episode_in_a_folder_is_reported_by_suffix(tmp_path):
         assert ingestor.ingest(folder, windows="whole").skipped == report.skipped
     arguments = ["ingest", str(folder), "--archive", str(folder / "archive")]
     output = CliRunner().invoke(app, arguments)
-    assert "not read: 2 files of no known layout: " in output.stderr
+    assert "b.hdf5: expected arrays, found an empty file" in output.stderr
     assert "skipped: 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in output.stderr
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".mp4"] == 1
 
@@ -578,5 +578,5 @@ def test_tables_that_need_a_library_are_named_once(tmp_path, monkeypatch):
         (tmp_path / f"{name}.csv").write_text("time,q\n0.0,1\n0.1,2\n")
     output = CliRunner().invoke(app, ["ingest", str(tmp_path), "--archive", str(tmp_path / "archive")])
     assert output.stderr.count("wshard[parquet]") == 1
-    assert "2 .csv files not read: " in output.stderr
+    assert f"not read: {tmp_path}/a.csv, {tmp_path}/b.csv: " in output.stderr
     assert "no known layout" not in output.stderr

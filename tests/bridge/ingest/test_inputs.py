@@ -108,7 +108,7 @@ def test_rollouts_before_an_error_of_the_iterator_are_recorded(lab: wshard.Archi
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["r0.wshard", "r1.wshard", "r2.wshard"]
 
 
-@pytest.mark.parametrize("after", [3, 70])
+@pytest.mark.parametrize("after", [3, pytest.param(70, marks=pytest.mark.long)])
 def test_ctrl_c_in_an_iterator_leaves_whole_episodes(lab: wshard.Archive, after: int) -> None:
     def rollouts(end: int) -> Iterator[Any]:
         for number in range(75):
@@ -246,7 +246,8 @@ def test_files_of_no_known_layout_are_named_with_the_way_on(tmp_path: Path) -> N
     np.savez(tmp_path / "data" / "weights.npz", w1=np.zeros((64, 32)), b1=np.zeros(32))
     (tmp_path / "data" / "settings.json").write_text("{}")
     done = CliRunner().invoke(app, ["ingest", str(tmp_path / "data"), "--archive", str(tmp_path / "lab")])
-    assert f"not read: 1 file of no known layout: {tmp_path}/data/weights.npz; `wshard layout guess" in done.stderr
+    assert f"not read: {tmp_path}/data/weights.npz: of no known layout: " in done.stderr
+    assert f"\n`wshard layout guess {tmp_path}/data/weights.npz` writes" in done.stderr
     assert "skipped: 1 .json" in done.stderr
 
 
@@ -285,3 +286,13 @@ def test_a_sparse_column_keeps_no_episode_from_being_compared(lab: wshard.Archiv
     hits = lab.search("episode_b", 4)
     assert [hit.episode_id for hit in hits[:2]] == ["episode_b", "episode_again"]
     assert (len(hits), hits.answered.left_out) == (4, ())
+
+
+@pytest.mark.parametrize(("name", "step"), [("zeit_ms", 20), ("t (us)", 20_000), ("time_sec", 0.02), ("t", 0.02)])
+def test_the_name_of_a_time_column_says_its_unit(tmp_path: Path, name: str, step: float) -> None:
+    frame, path = _frame(), tmp_path / "a.csv"
+    frame.assign(t=np.arange(len(frame)) * step).rename(columns={"t": name}).to_csv(path, index=False)
+    printed = CliRunner().invoke(app, ["ingest", str(path), "--archive", str(tmp_path / "lab"), "--time-column", name])
+    assert printed.exit_code == 0, printed.output
+    with wshard.open_archive(tmp_path / "lab") as lab:
+        assert lab.episode("a").load().timebase.tick_hz == pytest.approx(50)

@@ -82,6 +82,21 @@ def test_what_a_bucket_does_not_list_is_not_deleted(s3, tmp_path, monkeypatch):
     assert len(rows(tmp_path)) == 4
 
 
+def test_what_is_wrong_with_a_location_is_said_in_a_line_and_makes_no_archive(s3, tmp_path, monkeypatch):
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    for uri, cause in {
+        "s3://no-such-bucket/a": "no such bucket",
+        f"s3://{BUCKET}/none": "no such file or folder",
+        f"s3://{BUCKET}/a/../b": "expected a key without empty parts, '.' and '..'",
+        "az://lab/x": "expected the account in AZURE_STORAGE_ACCOUNT_NAME",
+        "s4://lab/x": "expected a path, or a URI of scheme",
+    }.items():
+        done = command("ingest", uri, "--archive", "lab", folder=tmp_path)
+        assert (done.exit_code, done.output.count("\n"), cause in done.output) == (1, 1, True), done.output
+        assert uri.rpartition("/")[0] in done.output
+    assert not (tmp_path / "lab").exists()
+
+
 def test_verbs_about_files_say_the_same_of_objects(s3, tmp_path):
     uri = fill(s3, tmp_path, "verbs")
     damaged = (tmp_path / "in" / "files" / "1.wshard").read_bytes()
@@ -109,6 +124,7 @@ def test_verbs_about_files_say_the_same_of_objects(s3, tmp_path):
     assert (failed.exit_code, "no such object" in failed.output) == (1, True)
 
 
+@pytest.mark.long
 def test_what_other_programs_wrote_reads_the_same_from_a_bucket(s3, dataset_fixtures, tmp_path):
     for group in ("rosbag2", "world_model", "lerobot", "other"):
         shutil.copytree(dataset_fixtures / group, tmp_path / "in", dirs_exist_ok=True)

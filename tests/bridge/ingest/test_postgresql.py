@@ -96,6 +96,7 @@ def stored(url):
         yield wanted
 
 
+@pytest.mark.long
 def test_two_processes_ingest_the_same_folder_at_once(url, many):
     folder, paths = many
     open_archive(url, create=True).close()
@@ -149,6 +150,7 @@ def test_a_server_that_is_restarted_ends_an_ingest_in_one_line_and_the_next_run_
     assert_complete(url, paths)
 
 
+@pytest.mark.long
 def test_copies_of_what_came_after_a_dump_do_not_count_once_it_is_restored(server, url, paths, tmp_path):
     """The ledger's numbers are given again, to other episodes."""
     ingest(url, *paths[:10])

@@ -123,3 +123,17 @@ def test_an_episode_with_renamed_lanes_is_opened_once(lines, monkeypatch):
         assert len(opened) == 1
     with pytest.raises(ClosedError):
         opened[0].load()
+
+
+def test_a_map_stays_with_a_file_of_this_project_until_it_is_taken_back(tmp_path, lines):
+    own = tmp_path / "one.wshard"
+    save_wshard(make_episode(9), own)
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        assert ingestor.ingest([own, lines], lane_map={"joint_pos": "arm"}).new == 4
+        save_wshard(make_episode(9, T=33), own)  # changed
+        assert ingestor.ingest([own, lines]).changed == 1
+        assert {row.lane_map for row in rows(ingestor)} == {"joint_pos=arm"}
+        assert ingestor.ingest([own, lines], lane_map={}).changed == 4
+        assert {row.lane_map for row in rows(ingestor)} == {""}
+        assert ingestor.ingest([own, lines], lane_map={}).unchanged == 4
+        assert {row.format for row in rows(ingestor)} == {"jsonl", "wshard"}

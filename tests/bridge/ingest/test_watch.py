@@ -103,6 +103,7 @@ def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
     assert_complete(archive, [path for path in files(folder) if ".hidden" not in path.parts])
 
 
+@pytest.mark.long
 def test_whose_file_another_episode_took_is_reported(tmp_path):
     folder, archive = tmp_path / "data", tmp_path / "archive"
     first, second = save(folder, episode(0, 0, 8), episode(0, 1, 9))

@@ -30,7 +30,7 @@ from robot_files import ROBOT_FILES
 from topic_logs import robot_messages, write_ros2
 from typer.testing import CliRunner
 
-import bridge.ingest.ingestor
+import bridge.ingest.stages
 from bridge.maintenance.findings import ADVICE
 from embedders import WindowPlan
 from wshard import (
@@ -324,7 +324,7 @@ def test_an_ingest_that_ended_before_its_first_space_is_reported_until_it_is_don
     save(folder, Episode("pictures", "env", 3, observations={"rgb": Channel.of("rgb", np.zeros((3, 20, 20, 3), "u1"))}))
     change = Channel.of("state", np.full((12, 4), np.nan, "f4"))
     save(folder, Episode("nan", "env", 12, observations={"state": change}))
-    monkeypatch.setattr(bridge.ingest.ingestor, "fill", full)
+    monkeypatch.setattr(bridge.ingest.stages, "fill", full)
     with pytest.raises(CatalogWriteError):
         ingest(place, folder)
     monkeypatch.undo()

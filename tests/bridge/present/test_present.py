@@ -99,7 +99,7 @@ def test_hits_say_how_they_were_found(home):
         found = plain(present_hits(hits, ["a", "b", "c"]))
     assert {*found} == {
         *("items", "total", "missing", "exact", "milliseconds"),
-        *("spaces", "others", "notes", "ranked_by", "compared", "not_compared"),
+        *("spaces", "others", "notes", "ranked_by", "certainty", "compared", "not_compared"),
     }
     assert (found["total"], found["items"][0]["rank"], found["items"][0]["episode_id"]) == (3, 1, "arm-1")
     assert found["items"][0]["file_path"] == hits[0].file_path

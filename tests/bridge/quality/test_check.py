@@ -22,7 +22,16 @@ import catalog.database.sqlite
 from bridge import check_episodes
 from bridge.quality.judge import Checker
 from catalog.curation.checks_api import CheckResults
-from wshard import Channel, Episode, Thresholds, TrajectoryIngestor, TrajectoryRetriever, open_wshard, save_wshard
+from wshard import (
+    Channel,
+    Episode,
+    Thresholds,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    open_archive,
+    open_wshard,
+    save_wshard,
+)
 from wshard.core.quality.baseline import MAX_EPISODES
 from wshard.core.quality.measure_vector import VERSION
 from wshard.errors import NotEmbeddedWarning
@@ -366,7 +375,7 @@ def test_workers_find_the_same(archive, folder):
 @SQLITE_ALONE
 def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive, folder):
     def change(joints):
-        joints[17:40, 2] = np.nan
+        joints[17:40] = np.nan
 
     save(folder, episode(30, change=change))
     report = ingest(archive, folder)
@@ -377,8 +386,8 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
     assert failure.error.startswith(
         "lane 'signal/joints': expected finite float32-sized numbers in at least 90% of the"
     )
-    assert "found nan at timestep 17, channel 2" in failure.error
-    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 23 timesteps")
+    assert "found nan at timestep 17, channel 0" in failure.error
+    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[0]: NaN or Inf in 23 timesteps")
     with TrajectoryRetriever(archive) as retriever:
         assert len(retriever.search_similar_episodes(episode(1), 100)) == COUNT
 
@@ -462,6 +471,46 @@ def test_cameras_are_checked_on_request_and_results_stay(tmp_path):
     ingest(tmp_path / "lab", tmp_path / "in")
     with opened_archive(tmp_path / "lab") as archive:
         assert archive.catalog.query.count("flag:camera-*") == 0
+
+
+def test_cameras_with_planes_first_are_checked_and_limits_apply(tmp_path):
+    frames = np.random.default_rng(0).integers(60, 200, (2, 120, 3, 16, 20)).astype(np.uint8)
+    frames[1, 20:30] = 0
+    save(tmp_path / "in", *(episode(number, cam=frames[number]) for number in range(2)))
+    ingest(tmp_path / "lab", tmp_path / "in")
+    with opened_archive(tmp_path / "lab") as archive:
+        found = archive.check(cameras=True)
+        assert [[finding.check for finding in one.findings] for one in found] == [[], ["camera-dark"]]
+        (_, tolerated) = archive.check(cameras=True, limits=Thresholds(camera_dark=0.5))
+        assert (tolerated.findings, tolerated.scores["camera-dark"]) == ((), pytest.approx(10 / 120 / 0.5))
+
+
+def test_cameras_that_were_embedded_are_checked_without_decoding(tmp_path):
+    frames = np.random.default_rng(0).integers(60, 200, (3, 150, 16, 20, 3)).astype(np.uint8)
+    frames[1, 20:60] = 0
+
+    def seen(number, cam):
+        lanes = {"x": np.arange(150, dtype=np.float32)[:, None], "cam": cam, "top": cam[:, ::-1].copy()}
+        return Episode(f"ep-{number}", observations=lanes)
+
+    save(tmp_path / "in", *(seen(number, frames[number]) for number in range(3)))
+    ingest(tmp_path / "lab", tmp_path / "in")
+    with opened_archive(tmp_path / "lab") as archive:
+        plain = archive.check(cameras=True)
+        assert (plain.seen, plain.decoded, "camera-dark" in plain[1].scores) == (3, 3, True)
+        again = archive.check(cameras=True)
+        assert (again.decoded, [*again]) == (0, [*plain])
+    with open_archive(tmp_path / "other", create=True) as archive:
+        for camera in ("cam", "top"):
+            archive.ingest(tmp_path / "in", embedder="frames", lanes=camera, windows="whole")
+        found = archive.check(cameras=True)
+        assert (found.seen, found.decoded) == (3, 0)
+        assert [one.scores for one in found] == [one.scores for one in plain]
+        for path in (tmp_path / "other" / "features").glob("*/*.bin"):
+            path.write_bytes(path.read_bytes()[:-1])
+        assert archive.check(cameras=True).decoded == 3
+        save(tmp_path / "in", seen(0, frames[1]))  # which the archive does not know yet
+        assert archive.check(cameras=True).decoded == 1
 
 
 def test_files_of_a_layout_are_sound_and_unchanged_by_their_paths_too(tmp_path):

@@ -118,6 +118,7 @@ def scan(archive, query, *, expand=None):
 
 
 @pytest.mark.parametrize("expand", [None, 0, 3])
+@pytest.mark.long
 def test_hits_are_those_of_a_full_scan(archive, retriever, expand):
     for pair, query in ((pair, state(made(*pair))) for pair in ALL[::9]):
         disturbed = query[: int(0.6 * len(query))] + np.random.default_rng(pair).normal(0, 0.2, 4)

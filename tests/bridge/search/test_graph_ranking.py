@@ -52,6 +52,13 @@ def test_an_episode_of_the_archive_is_first_with_score_1(archive):
             hits = retriever.search_similar_episodes(f"task-2-{number}", 5)
             assert (hits[0].episode_id, hits[0].score) == (f"task-2-{number}", 1.0)
             assert hits[1].score < 1
+            assert_others_are_the_same(retriever, hits, f"task-2-{number}")
+
+
+def assert_others_are_the_same(retriever, hits, query):
+    others = retriever.search_similar_episodes(query, len(hits) - 1, exclude_self=True)
+    assert [hit.episode_id for hit in others] == [hit.episode_id for hit in hits[1:]]
+    assert [hit.score for hit in others] == pytest.approx([hit.score for hit in hits[1:]])
 
 
 def test_filters_hold_for_what_the_graph_reaches(archive):
@@ -76,7 +83,9 @@ def test_data_without_groups_are_ranked_by_vectors(tmp_path):
         one.observations["state"].data[:] = rng.normal(size=(30, 4)).cumsum(axis=0)
     ingest(tmp_path / "archive", *save(tmp_path / "data", *ones), windows="both")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
-        assert retriever.search_similar_episodes(ones[3], 3).answered.ranked_by == "vectors"
+        hits = retriever.search_similar_episodes("task-0-3", 12)
+        assert (hits.answered.ranked_by, hits[0].episode_id) == ("vectors", "task-0-3")
+        assert_others_are_the_same(retriever, hits, "task-0-3")
 
 
 @pytest.fixture

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from bridge.pictures.features import FeatureFiles
 from bridge.search.moments.frame_scale import measure_frame_scale
 from embedders import Space, WindowPlan
+from embedders.image.sketches import ENCODER
 from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
 
 STEPS, HEIGHT, WIDTH = 90, 24, 32
@@ -98,6 +100,23 @@ def test_files_that_are_gone_neither_scale_nor_match(tmp_path):
         assert list(retriever.search_moments(camera(2)[10:40], 2)) == []
 
 
+def test_searches_read_stored_features_and_no_pixels(tmp_path):
+    archive = archive_of(tmp_path, [camera(number) for number in range(3)])
+    before = {path: path.stat().st_mtime_ns for path in (archive / "features").glob("*/*.bin")}
+    assert len(before) == 6  # features, and what checks measure
+    with TrajectoryRetriever(archive) as retriever:
+        hits = retriever.search_moments(camera(1)[10:40], 3, per_episode=1)
+        assert (hits[0].episode_id, hits[0].span, hits[0].score) == ("ep-1", (10, 40), 1.0)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    for path in before:
+        path.unlink()
+    with TrajectoryRetriever(archive) as retriever:  # what is not stored is described once
+        again = retriever.search_moments(camera(1)[10:40], 3, per_episode=1)
+    assert [(hit.span, hit.score) for hit in again] == [(hit.span, hit.score) for hit in hits]
+    assert {*(archive / "features").glob("*/*.bin")} == {*before}
+
+
+@pytest.mark.long
 def test_a_flickering_and_a_still_episode_set_no_scale(tmp_path):
     images, deviations = [camera(number) for number in range(5)], []
     flicker = camera(5)
@@ -106,5 +125,6 @@ def test_a_flickering_and_a_still_episode_set_no_scale(tmp_path):
         (tmp_path / name).mkdir()
         with open_archive(archive_of(tmp_path / name, [*images, *added])) as archive:
             (row,) = archive.catalog.vectors.spaces()
-            deviations.append(measure_frame_scale(archive.catalog, Space.from_json(row.definition)).std[0])
+            stored = FeatureFiles(archive.folder, ENCODER)
+            deviations.append(measure_frame_scale(archive.catalog, Space.from_json(row.definition), stored).std[0])
     assert deviations[1] == pytest.approx(deviations[0], rel=0.1)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from plays import stored
 
-from bridge.search.moments import all_timesteps
+from bridge.search.moments import all_timesteps, block_distances, cell_scan, cells, nearest_places, stored_cells
 from bridge.search.moments import search as moment_search
+from bridge.search.moments.block_distances import CHANGE, count_blocks
+from bridge.search.moments.cells import divide, list_blocks, list_changes
 from bridge.search.moments.lane_rows import PreparedRows
+from bridge.search.moments.nearest_places import NearestPlaces
 from bridge.search.moments.overlap import overlap
 from bridge.search.moments.scan import Timesteps, pace
+from embedders import ArcDct
 from embedders.windows import SCALES, WindowPlan
-from wshard import Channel, Episode, TrajectoryRetriever
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever
 
 EPISODES = {number: np.random.default_rng(number).normal(size=(60 + number, 5)).cumsum(axis=0) for number in range(12)}
 SPAN = EPISODES[3][20:60]
@@ -73,6 +79,86 @@ def test_a_copy_is_nearest_wherever_it_begins_and_with_an_offset(steps):
         if steps > 11:  # of fewer only some starts are met
             shifted = timesteps.scan(pace(EPISODES[6][start : start + steps] + 3.0)[:1], 5).shifted
             assert (shifted.episodes[0], shifted.spans[0, 0]) == (6, start)
+
+
+def generate(random, kind):
+    """Return the rows of 200 episodes of some kind, some too short for any query."""
+    episodes = {}
+    for number in range(200):
+        rows = random.normal(size=(random.integers(1, 120), 4)).cumsum(axis=0)
+        if kind == "constant" and number % 3:
+            rows[:] = np.round(rows[0])
+        elif kind == "offset":
+            rows = rows / 5 + 2 * (number % 5)
+        elif kind == "scale":
+            rows = (rows * np.array([1e-3, 0.1, 1, 30]) if number % 2 else rows / 1e3).clip(-10, 10)
+        elif kind == "sorted":
+            rows = rows / 20 + number / 10
+        elif kind == "repeated" and number > 9:
+            rows = episodes[number % 10].copy()
+        episodes[number] = rows
+    return episodes
+
+
+def with_cells(timesteps, count):
+    """Return the same, the first so many episodes in cells."""
+    lengths, width = timesteps.lengths[:count], timesteps.rows.shape[1]
+    places = int(count_blocks(lengths)[1].sum())
+    made = []
+    for values, rows, apart in (
+        (timesteps.blocks, list_blocks(lengths), 1),
+        (timesteps.changes, list_changes(lengths), CHANGE),
+    ):
+        parts = zip(*divide(values, rows, width), strict=True)
+        made.append(cells.Cells.of([np.concatenate(part) for part in parts], apart, places))
+    return replace(timesteps, cells=made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed", "steps", "noise"),
+    [
+        ("walk", 0, 8, 0.1),
+        ("walk", 3, 33, 0.1),
+        ("walk", 4, 50, 2),
+        ("constant", 1, 9, 1),
+        ("offset", 2, 20, 0.3),
+        ("scale", 3, 33, 0.1),
+        ("sorted", 5, 30, 0.1),
+        ("repeated", 6, 41, 0.01),
+    ],
+)
+def test_what_is_compared_by_bounds_is_what_all_comparisons_find(kind, seed, steps, noise, monkeypatch):
+    random = np.random.default_rng(seed)
+    moving = generate(random, kind)
+    timesteps = Timesteps.of({number: PreparedRows(rows) for number, rows in moving.items()})
+    source = next(rows for rows in moving.values() if len(rows) > steps + 4)
+    query = source[3 : 3 + steps] + noise * random.normal(size=(steps, 4))
+    allowed = [None, np.arange(0, 200, 3)]
+    found = [timesteps.scan(pace(query), 5, ids) for ids in allowed]
+    monkeypatch.setattr(block_distances, "_FEW", 0)  # so that not all places of few episodes are compared
+    monkeypatch.setattr(block_distances, "_SHARE", 0)
+    monkeypatch.setattr(nearest_places, "_AT_ONCE", 64)  # so that limits are lowered many times
+    monkeypatch.setattr(nearest_places, "_PENDING", 8)
+    monkeypatch.setattr(cell_scan, "_FIRST", 64)
+    monkeypatch.setattr(cells, "_MEMBERS", 8)
+    found += [timesteps.scan(pace(query), 5, ids) for ids in allowed]
+    found += [with_cells(timesteps, number).scan(pace(query), 5, ids) for number in (200, 150) for ids in allowed]
+    compared = []
+
+    def compare_all(self, first, last, _):
+        compared.append(last - first)
+        self._measure(np.arange(first, last))
+
+    monkeypatch.setattr(NearestPlaces, "add", compare_all)
+    for one, expected in zip(found, 4 * [timesteps.scan(pace(query), 5, ids) for ids in allowed], strict=True):
+        for near, wanted in zip(
+            (one.same, one.shifted, one.equal, *one.others),
+            (expected.same, expected.shifted, expected.equal, *expected.others),
+            strict=True,
+        ):
+            assert near.episodes.tolist() == wanted.episodes.tolist()
+            assert near.spans.tolist() == wanted.spans.tolist()
+    assert sum(compared) >= len(timesteps.balls)
 
 
 def test_episodes_that_are_not_allowed_or_too_short_are_not_scanned():
@@ -137,12 +223,16 @@ def test_timesteps_are_read_once_and_again_where_what_is_stored_is_damaged(tmp_p
     episodes = [Episode(str(number), "walk", len(EPISODES[number]), observations=one) for number, one in lanes.items()]
     stored(tmp_path, episodes[:-1], plan=WindowPlan(scales=SCALES))
     first = search(tmp_path)
-    (path,) = tmp_path.rglob("timesteps.bin")
+    (table,), paths = tmp_path.rglob("timesteps.json"), [*tmp_path.rglob("timesteps-*.bin")]
+    assert [path.name for path in (table, *sorted(paths))] == [
+        "timesteps.json",
+        *(f"timesteps-{n}.bin" for n in range(5)),
+    ]
     monkeypatch.setattr(all_timesteps.LaneRows, "load", count)
     assert search(tmp_path) == first
     assert {*read} == {int(hit.episode_id) for hit in first}
-    for content in (path.read_bytes()[:-9], b""):
-        path.write_bytes(content)
+    for path in (table, paths[0], paths[-1]):
+        path.write_bytes(path.read_bytes()[:-9])
         read.clear()
         assert search(tmp_path) == first
         assert {*read} == {*range(11)}
@@ -152,17 +242,87 @@ def test_timesteps_are_read_once_and_again_where_what_is_stored_is_damaged(tmp_p
     assert 11 in read
 
 
-def test_an_ingest_of_many_episodes_stores_their_timesteps(tmp_path):
-    rows = {number: np.random.default_rng(number).normal(size=(20, 5)).astype(np.float32) for number in range(40)}
+def test_episodes_that_changed_or_are_gone_are_not_found_in_what_is_stored(tmp_path):
+    rows = {number: one.astype(np.float32) for number, one in EPISODES.items()}
+
+    def ingest(numbers):
+        lanes = {number: {"state": Channel.of("state", rows[number])} for number in numbers}
+        episodes = [Episode(str(number), "walk", len(rows[number]), observations=one) for number, one in lanes.items()]
+        stored(tmp_path, episodes, plan=WindowPlan(scales=SCALES))
+
+    def find(query):
+        with TrajectoryRetriever(tmp_path) as retriever:
+            hit = retriever.search_moments(query, 1)[0]
+        return hit.episode_id, hit.span, hit.score
+
+    ingest(rows)
+    old, there = rows[4][20:40], rows[9][:50].copy()
+    assert find(old) == ("4", (20, 40), 1.0)
+    rows[4] = there[::-1].copy()
+    ingest([4])
+    assert find(rows[4][10:30]) == ("4", (10, 30), 1.0)
+    assert find(old)[2] < 1.0
+    (tmp_path / "episodes" / "9.wshard").unlink()
+    assert find(there[10:30])[2] < 1.0
+    with TrajectoryIngestor(tmp_path, ArcDct(damping=0.0)) as ingestor:
+        ingestor.ingest(tmp_path / "episodes", windows=WindowPlan(scales=SCALES), prune=True)
+    assert find(there[10:30])[2] < 1.0
+    for number in (1, 2, 3, 5):  # more than a quarter: all is written anew
+        rows[number] = rows[number][::-1].copy()
+        ingest([number])
+    assert find(rows[5][10:30]) == ("5", (10, 30), 1.0)
+    assert find(rows[8][10:30]) == ("8", (10, 30), 1.0)
+
+
+def test_an_ingest_of_many_episodes_stores_their_timesteps_and_one_more_is_added_at_the_end(tmp_path):
+    rows = {number: np.random.default_rng(number).normal(size=(20, 5)).astype(np.float32) for number in range(41)}
     lanes = {number: {"state": Channel.of("state", one)} for number, one in rows.items()}
     episodes = [Episode(str(number), "walk", 20, observations=one) for number, one in lanes.items()]
-    stored(tmp_path, episodes, plan=WindowPlan(scales=SCALES))
-    (path,) = tmp_path.rglob("timesteps.bin")
-    content = path.read_bytes()
-    with TrajectoryRetriever(tmp_path) as retriever:
-        best = retriever.search_moments(rows[7][3:15], 1)[0]
-    assert (best.episode_id, best.span, best.score) == ("7", (3, 15), 1.0)
+    stored(tmp_path, episodes[:40], plan=WindowPlan(scales=SCALES))
+    (path,) = tmp_path.rglob("timesteps-1.bin")
+    content, number = path.read_bytes(), path.stat().st_ino
+
+    def find(query):
+        with TrajectoryRetriever(tmp_path) as retriever:
+            best = retriever.search_moments(query, 1)[0]
+        return best.episode_id, best.span, best.score
+
+    assert find(rows[7][3:15]) == ("7", (3, 15), 1.0)
     assert path.read_bytes() == content
+    stored(tmp_path, episodes[40:], plan=WindowPlan(scales=SCALES))
+    assert find(rows[40][3:15]) == ("40", (3, 15), 1.0)
+    assert path.read_bytes()[: len(content)] == content
+    assert (path.stat().st_ino, path.stat().st_size) == (number, len(content) + 4 * rows[40].size)
+
+
+def test_cells_are_stored_with_timesteps_and_made_anew_where_they_are_damaged_or_many_episodes_are_new(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(stored_cells, "_LEAST", 64)
+    monkeypatch.setattr(cells, "_MEMBERS", 16)
+    rows = {number: np.random.default_rng(number).normal(size=(30, 5)).astype(np.float32) for number in range(50)}
+    lanes = {number: {"state": Channel.of("state", one)} for number, one in rows.items()}
+    episodes = [Episode(str(number), "walk", 30, observations=one) for number, one in lanes.items()]
+    stored(tmp_path, episodes[:40], plan=WindowPlan(scales=SCALES))
+    (path,) = tmp_path.rglob("cells-of-blocks-2.bin")
+    content = path.read_bytes()
+    assert len(content) == 4 * 40 * len(range(0, 30 - 3, 2))
+
+    def find(number):
+        with TrajectoryRetriever(tmp_path) as retriever:
+            best = retriever.search_moments(rows[number][3:15], 1)[0]
+        assert (best.episode_id, best.span, best.score) == (str(number), (3, 15), 1.0)
+
+    find(7)
+    stored(tmp_path, episodes[40:42], plan=WindowPlan(scales=SCALES))
+    find(41)
+    assert path.read_bytes() == content
+    path.write_bytes(content[::-1])
+    find(7)
+    assert len(path.read_bytes()) == len(content) // 40 * 42
+    stored(tmp_path, episodes[42:], plan=WindowPlan(scales=SCALES))
+    find(49)
+    assert len(path.read_bytes()) == len(content) // 40 * 50
 
 
 def test_an_archive_too_large_to_be_scanned_says_that_not_all_was_compared(archive, monkeypatch):

@@ -103,8 +103,9 @@ def test_lanes_of_other_names_are_proposed_and_compared_once_they_are_mapped(tmp
     save(tmp_path / "data", *(odd(number, [("far", 4)], start=1000) for number in range(15, 17)))
     first = command("ingest", tmp_path / "data", "--archive", tmp_path / "archive", folder=tmp_path)
     proposed = [line for line in first.output.splitlines() if "one shape and scale" in line]
-    assert [line.partition("ingest with ")[2] for line in proposed] == [
-        "--map obs.state=state to compare them, if they mean the same"
+    files = " ".join(f"{tmp_path}/data/task-0/task-0-{number}.wshard" for number in (9, 10, 11))
+    assert [line.partition("wshard ")[2] for line in proposed] == [
+        f"ingest {files} --map obs.state=state` (and 3 more files) compares them"
     ]
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         hits = retriever.search_similar_episodes("task-0-1", 20)
@@ -118,3 +119,37 @@ def test_lanes_of_other_names_are_proposed_and_compared_once_they_are_mapped(tmp
             hits = retriever.search_similar_episodes(f"task-0-{number}", 20)
             assert len(hits) == 15
             assert (hits[0].episode_id, hits[0].score) == (f"task-0-{number}", 1.0)
+
+
+def test_the_proposed_map_is_a_command_for_the_folder_with_the_map_that_is_there(tmp_path):
+    """A lane that is mapped already is named as its files have it, and what else the map renames stays so."""
+    save(tmp_path / "data" / "a", *(odd(number, [("state", 4)]) for number in range(9)))
+    save(tmp_path / "data" / "b", *(odd(number, [("q", 4), ("f", 1)]) for number in range(9, 14)))
+    assert command("ingest", "data/a", folder=tmp_path).exit_code == 0
+    done = command("ingest", "data/b", "--map", "q=arm", "--map", "f=force", folder=tmp_path)
+    line = next(line for line in done.stderr.splitlines() if "one shape and scale" in line)
+    typed = line.partition("`wshard ")[2].partition("`")[0].split()
+    assert typed == ["ingest", f"{tmp_path}/data/b/task-0", "--map", "f=force", "--map", "q=state"]
+    done = command(*typed, folder=tmp_path)
+    assert "5 changed" in done.stdout
+    assert "one shape and scale" not in done.stderr
+    shown = command("show", "task-0-10", folder=tmp_path).stdout
+    assert "lane signal/state " in shown
+    assert "lane signal/force " in shown
+
+
+def test_channels_of_other_names_are_said_with_the_command_that_parts_them(tmp_path):
+    for folder, first, names in (("arm", 0, ("a", "b", "c")), ("pose", 9, ("x", "y", "z"))):
+        for number in range(first, first + 6):
+            one = odd(number, [("state", 3)])
+            channel = one.observations["state"]
+            one.observations["state"] = Channel.of("state", channel.data, names=names)
+            save(tmp_path / folder, one)
+    done = command("ingest", "arm", "pose", folder=tmp_path)
+    (line,) = [line for line in done.stderr.splitlines() if "compared in order" in line]
+    assert line.startswith("signal/state[3] has channels a, b, c in 6 episodes, x, y, z in 6 episodes, which are")
+    typed = line.partition("`wshard ")[2].partition("`")[0].split()
+    assert typed == ["ingest", f"{tmp_path}/pose/task-0", "--map", "state=state_2"]
+    done = command(*typed, folder=tmp_path)
+    assert "6 changed" in done.stdout
+    assert "--map" not in done.stderr  # neither that, nor back again

@@ -26,12 +26,12 @@ def test_the_last_user_restores_the_threshold():
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert gc.get_threshold() == (10_000, 10, 10)
+    assert gc.get_threshold() == (200_000, 10, 10)
     second.__exit__(None, None, None)
     assert gc.get_threshold() == (700, 10, 10)
 
 
-@pytest.mark.parametrize("own", [0, 50_000])
+@pytest.mark.parametrize("own", [0, 500_000])
 def test_who_wants_fewer_collections_has_them(own):
     gc.set_threshold(own, 10, 10)
     with collect_rarely():
@@ -41,7 +41,7 @@ def test_who_wants_fewer_collections_has_them(own):
 
 def test_work_on_episodes_collects_rarely():
     with workers(1) as crew:
-        assert [*crew.each(_look, [0])] == [(10_000, os.getpid())]
+        assert [*crew.each(_look, [0])] == [(200_000, os.getpid())]
     assert gc.get_threshold()[0] == 700
 
 
@@ -51,7 +51,7 @@ def test_so_do_worker_processes():
         for one in crew.each(_look, takewhile(lambda _: len(found) < 2, range(3000))):
             found.add(one)
     assert len(found) == 2
-    assert {threshold for threshold, _ in found} == {10_000}
+    assert {threshold for threshold, _ in found} == {200_000}
 
 
 def _look(_: int) -> tuple[int, int]:

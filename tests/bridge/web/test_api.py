@@ -21,10 +21,10 @@ from web_app import make_archive, need_pages, running_app, write_episodes
 
 from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.web.accounts import Account, hash_token
-from bridge.web.api import listing, scatter
+from bridge.web.api import sample, scatter
 from bridge.web.application import ENDPOINTS
 from catalog.filters.fields import field_of
-from wshard import TrajectoryIngestor, convert_location, open_wshard
+from wshard import Channel, Episode, TrajectoryIngestor, convert_location, open_wshard, save_wshard
 from wshard.core.media.images import encode_image
 
 HOSTILE = (
@@ -96,6 +96,8 @@ def test_a_mistake_in_a_filter_is_shown_at_its_character(client):
     assert answer.status_code == 400
     assert answer.json()["position"] == 16
     assert answer.json()["error"] == "FilterSyntaxError"
+    answer = client.get("/api/count", params={"where": "env:lift trimed_from:arm-longer"})
+    assert "(did you mean meta.trimmed_from?), at character 10" in answer.json()["message"]
 
 
 def test_fields_have_what_files_and_people_named(client):
@@ -114,14 +116,18 @@ def test_fields_have_what_files_and_people_named(client):
 
 def test_columns_are_those_in_which_episodes_differ(tmp_path):
     write_episodes(tmp_path / "own", 4)
-    convert_location(tmp_path / "own", tmp_path / "both.hdf5")
+    convert_location([tmp_path / "own" / f"{number:02d}.wshard" for number in (0, 3)], tmp_path / "both.hdf5")
     with TrajectoryIngestor(tmp_path / "lab") as ingestor:
         assert not ingestor.ingest([tmp_path / "both.hdf5"]).failed
     with running_app(tmp_path / "lab") as app, app.client() as client:
-        assert get(client, "/api/fields")["columns"] == ["meta.task", "success", "reward"]
+        fields = get(client, "/api/fields")
+        assert fields["facets"] == ["env", "success"], "of two episodes no value is that of several"
+        assert fields["columns"] == ["meta.task", "length", "reward", "success"], "what tells most apart comes first"
         app.archive.archive.ingest([tmp_path / "own"])
         app.archive.catalog.annotations.tag(app.archive.catalog.query.ids("length:<85"), "short")
-        assert {*get(client, "/api/fields")["columns"]} >= {"format", "path", "tags"}
+        fields = get(client, "/api/fields")
+        assert {*fields["columns"]} >= {"format", "folder", "tags"}
+        assert fields["facets"] == ["env", "meta.task", "success", 'meta."arm side"', "folder", "format", "tag"]
         uids = [row["uid"] for row in get(client, "/api/episodes")["items"]]
         names = {uid: get(client, f"/api/episodes/{uid}")["name"] for uid in uids}
         assert {"both.hdf5/arm-00", "00.wshard/arm-00"} <= {*names.values()}
@@ -148,6 +154,26 @@ def test_series_are_the_lanes_of_the_files(client, home):
     assert np.allclose(thinned.min(axis=1), state.min(axis=0), atol=1e-5)
     (item,) = get(client, "/api/series", of=row["uid"])["items"]
     assert [lane["lane"] for lane in item["lanes"]][:3] == ["signal/state", "action/ctrl", "reward"]
+
+
+def test_plots_begin_with_a_lane_that_was_compared_the_widest_first(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 9)).astype(np.float32)
+    lanes = {name: Channel.of(name, rows[:, :width]) for name, width in (("gripper", 1), ("pose", 2), ("wide", 8))}
+    actions = {"all": Channel.of("all", rows)}
+    save_wshard(Episode("one", "", 60, observations=lanes, actions=actions), tmp_path / "one.wshard")
+    with TrajectoryIngestor(tmp_path / "lab", lanes={"gripper": 1, "pose": 1}) as ingestor:
+        assert ingestor.ingest([tmp_path / "one.wshard"]).embedded == 1
+    with running_app(tmp_path / "lab") as app, app.client() as client:
+        (row,) = get(client, "/api/episodes")["items"]
+
+        def shown(*compared: str) -> list[str]:
+            (item,) = get(client, "/api/series", of=row["uid"], compared=[*compared])["items"]
+            return [lane["lane"] for lane in item["lanes"]]
+
+        assert shown() == ["signal/pose", "signal/gripper", "signal/wide", "action/all"], "what was embedded first"
+        assert shown("signal/gripper", "signal/wide (7 of 8 channels)") == ["signal/gripper", "signal/wide"]
+        assert shown("signal/cam") == []
+        assert get(client, "/api/fields")["columns"] == [], "a column of one value tells nothing"
 
 
 def test_pictures_are_the_frames_of_the_lane(client):
@@ -299,6 +325,9 @@ def test_an_uploaded_picture_finds_what_the_file_finds(app, client, home):
         items = get(client, path, query=made["uid"], top=4)["items"]
         assert [(hit["uid"], hit["seen"]["camera"], hit["seen"]["step"]) for hit in items] == expected
     assert expected
+    as_pages = {"query": made["uid"], "top": 4, "background": True}
+    assert "job" in get(client, "/api/moments", **as_pages), "frames are read before, with progress"
+    assert finished(client, "/api/moments", **as_pages)["items"] == items
     assert get(client, "/api/series", of=made["uid"], lanes=1)["items"][0]["pictures"] == ["signal/picture"]
     for content in (b"", b"<svg/>", picture[:40]):
         assert client.post("/api/queries", params={"name": "seen.png"}, content=content).status_code == 400
@@ -306,7 +335,7 @@ def test_an_uploaded_picture_finds_what_the_file_finds(app, client, home):
 
 def test_hits_are_those_of_the_commands(client, home):
     rows = {row["episode_id"]: row for row in get(client, "/api/episodes")["items"]}
-    uid, other = rows["arm-01"]["uid"], rows["arm-02"]["uid"]
+    uid, other, seen = (rows[name]["uid"] for name in ("arm-01", "arm-02", "arm-06"))
 
     def without_times(found):
         return {name: value for name, value in found.items() if name not in ("milliseconds", "explained")}
@@ -320,6 +349,10 @@ def test_hits_are_those_of_the_commands(client, home):
          {"query": uid, "windows": "30:8", "distinct": True}),
         (("moments", f"{uid}@10:50", "--top", "4", "--per-episode", "1"), "/api/moments",
          {"query": f"{uid}@10:50", "top": 4, "per_episode": 1}),
+        (("moments", f"{seen}#cam@20:30", "--unlike", f"{seen}#cam@60", "--exclude-self"), "/api/moments",
+         {"query": f"{seen}#cam@20:30", "unlike": f"{seen}#cam@60", "exclude_self": True}),
+        (("search", uid, "--image", f"{seen}#cam@20"), "/api/search", {"query": uid, "like": f"{seen}#cam@20"}),
+        (("search", f"{seen}#none@20"), "/api/search", {"query": f"{seen}#none@20"}),
     ]  # fmt: skip
     for arguments, path, parameters in cases:
         answer = client.get(path, params=parameters)
@@ -380,6 +413,10 @@ def test_queues_spaces_and_jobs_are_those_of_the_commands(client, home):
     assert found["items"] == printed(home, "outliers", "--where", "env:lift,push")["items"]
     assert found["stale"] is False
     assert finished(client, "/api/queues/duplicates")["items"] == printed(home, "duplicates")["items"]
+    assert (
+        finished(client, "/api/queues/duplicates", pieces=True)["items"]
+        == printed(home, "duplicates", "--pieces")["items"]
+    )
     assert client.get("/api/queues/nothing").status_code == 404
     uids = {one["uid"] for one in get(client, "/api/queues/unreviewed", where="env:lift")["items"]}
     assert uids == {one["uid"] for one in get(client, "/api/episodes", where="env:lift -review:*")["items"]}
@@ -440,6 +477,9 @@ def test_points_of_the_map_are_the_principal_components(client, app, monkeypatch
     found = get(client, "/api/map", colour="meta.task")
     assert len(found["uids"]) == found["total"] == 12
     assert found["labels"] == ["pick up", "wipe off"]
+    assert found["matching"] == 12
+    assert get(client, "/api/map")["colour"] == "env", "of three values, tasks have two"
+    assert get(client, "/api/map", where="env:lift")["colour"] == "meta.task"
     known = read_chosen_vectors(app.archive.archive, "")
     assert found["uids"] == [row.uid for row in known.episodes]
     apart = known.directions - known.directions.mean(axis=0)
@@ -476,12 +516,19 @@ def test_a_probe_is_that_of_the_command_and_is_saved(client, home, app):
 
 def test_facets_of_many_episodes_are_estimated_from_a_sample(client, monkeypatch):
     assert get(client, "/api/facets", field="env", sample=True)["scale"] == 1, "twelve are counted"
-    monkeypatch.setattr(listing, "_MANY", 10)
-    monkeypatch.setattr(listing, "_ENOUGH", 6)
+    monkeypatch.setattr(sample, "_MANY", 10)
+    monkeypatch.setattr(sample, "_ENOUGH", 6)
     found = get(client, "/api/facets", field=["env", "success"], histogram="length", sample=True, bins=3)
     assert found["scale"] == 2
     assert sum(one["episodes"] for one in found["items"][0]["values"]) == 12
     assert sum(found["histograms"][0]["counts"]) == 6
+    own = get(client, "/api/facets", field='meta."arm side"', where="length:80..90", sample=True)
+    assert (own["scale"], own["counted"]) == (1, None), "these are few"
+    own = get(client, "/api/facets", field='meta."arm side"', where="length:80..", sample=True)
+    assert (own["scale"], own["counted"]) == (2, 6)
+    left = {"field": "env", "where": 'meta."arm side":left'}
+    found = get(client, "/api/facets", **left, sample=True)
+    assert (found["scale"], found["items"]) == (1, get(client, "/api/facets", **left)["items"]), "six are counted by id"
     assert get(client, "/api/facets", field="tag", sample=True)["scale"] == 1, "rare values would be missed"
     assert "scale" not in get(client, "/api/facets", field="env")
 
@@ -512,7 +559,9 @@ def test_exports_are_what_convert_writes_and_are_downloaded(client, home, tmp_pa
     requested = {"where": "env:push", "expect": 4, "format": "robomimic", "name": "arms"}
     job = ended(client, client.post("/api/exports", json=requested).json())
     assert job["state"] == "done", job
-    with h5py.File(BytesIO(client.get(f"/api/exports/{job['id']}/file").content)) as file:
+    job = ended(client, client.post("/api/exports", json={**requested, "name": "less", "without": ["nothing"]}).json())
+    assert "no lane 'nothing' to leave out; there are" in job["error"]
+    with h5py.File(BytesIO(client.get(f"/api/exports/{job['id'] - 1}/file").content)) as file:
         assert len(file["data"]) == 4
     with TrajectoryIngestor(home / "lab") as ingestor:
         assert ingestor.ingest([home]).new == 0, "exports are no new episodes"

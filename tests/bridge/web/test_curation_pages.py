@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import h5py
@@ -42,8 +43,13 @@ def begun_anew(page, app):
 
 def test_copies_are_reviewed_by_keyboard_and_the_place_is_remembered(page, app):
     page.goto(f"{app.url}/review?queue=duplicates")
-    page.locator(LINE, has_text="data, 0 apart").wait_for()
-    assert page.get_by_role("columnheader").all_inner_texts()[1:5] == ["Episode", "Environment", "Difference", "Of"]
+    page.locator(LINE, has_text="the same data").wait_for()
+    assert page.get_by_role("columnheader").all_inner_texts()[1:5] == [
+        "Episode",
+        "Environment",
+        "Difference",
+        "Compare with",
+    ]
     page.keyboard.press("d")
     page.locator(f"{LINE} .tag", has_text="duplicate").wait_for()
     page.keyboard.press("u")
@@ -122,7 +128,8 @@ def test_a_queue_goes_on_from_page_to_page_by_mouse_alone_until_its_end(page, ap
     page.get_by_label("filter").fill("env:lift")
     page.get_by_role("button", name="Load").click()
     page.locator("p.count", has_text="4 episodes").wait_for()
-    page.locator(f"{LINE} a", has_text="arm-06").click()
+    page.route(re.compile(r"/api/(episodes\?|queues/)"), lambda route: (time.sleep(0.5), route.continue_()))
+    page.locator(f"{LINE} a", has_text="arm-06").click()  # "Skip" comes before the queue is known
     place = page.get_by_role("navigation", name="Place in the queue")
     toolbar = page.get_by_role("toolbar", name="Decide about this episode")
     for label, name in (("Skip", "arm-09"), ("Previous", "arm-06"), ("Unsure", "arm-09")):
@@ -278,10 +285,10 @@ def test_the_map_shows_colours_and_a_lasso_selects(page, app):
         page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"], steps=4)
     page.mouse.up()
     page.keyboard.up("Shift")
-    page.get_by_text("13 episodes selected:").wait_for()
+    page.get_by_text("13 selected:").wait_for()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="push").click()
-    page.get_by_text("4 episodes selected:").wait_for()
+    page.get_by_text("4 selected:").wait_for()
     page.screenshot(path=PICTURES / "map.png")
     page.mouse.wheel(0, -300)
     page.get_by_label("Coloured by").fill("meta.task")
@@ -333,7 +340,7 @@ def test_a_probe_learns_from_marks_and_becomes_a_classifier(page, app):
 def test_maintenance_checks_the_archive_and_shows_what_it_found(page, app):
     page.goto(f"{app.url}/maintenance")
     page.get_by_role("button", name="Check files").click()
-    page.get_by_text("13 episodes checked: no problems found").wait_for()
+    page.get_by_text("13 episodes checked: no problems found").first.wait_for()  # another test may have checked, too
     page.get_by_role("button", name="Ingest the known").click()
     page.get_by_text("unchanged 13").wait_for()
     page.get_by_text("arcdct").first.wait_for()

@@ -272,6 +272,30 @@ def test_a_dropped_picture_finds_frames_and_opens_one(page, app):
     page.get_by_text(re.compile(rf"· {step} / \d+")).first.wait_for()
 
 
+def test_frames_like_that_of_a_camera_are_found_in_the_player(page, app):
+    open_episode(page, app, "arm-09", "?t=1.55")
+    page.get_by_role("button", name="Find frames like this").click()
+    page.locator(".similar h2", has_text="Frames like 31 of cam").wait_for()
+    first = page.locator(".hit").first
+    first.locator(".frame img").wait_for()
+    assert int(re.search(r"frame (\d+) of cam", first.inner_text())[1]) % 44 == 31, "the pictures come again"
+    assert "arm-09" not in page.locator(".hit header a").all_inner_texts()
+    first.get_by_role("button", name="Not like this").click()
+    page.locator(".similar header", has_text="1 counter-example").wait_for()
+    page.locator(".hit").first.wait_for()
+    drag(page, "signal/state", 0.25, 0.4)
+    button = page.get_by_role("button", name=re.compile(r"Find frames like \d+:\d+"))
+    span = button.inner_text().rpartition(" ")[2]
+    button.press("Enter")
+    page.locator(".similar h2", has_text=f"Frames like {span} of cam").wait_for()
+    page.reload()  # the address says it
+    page.locator(".similar h2", has_text=f"Frames like {span} of cam").wait_for()
+    page.locator(".hit .score").first.wait_for()
+    page.get_by_role("button", name="Open as a search").click()
+    page.locator(".example", has_text=f"like arm-09 cam {span}").wait_for()
+    page.locator(".hit .frame img").first.wait_for()
+
+
 def test_a_movement_is_drawn_by_mouse_or_by_keys(page, app):
     page.goto(f"{app.url}/search")
     page.get_by_text("Draw one").click()
@@ -365,6 +389,7 @@ def test_the_panel_shows_origin_history_and_the_file(page, app):
     app.archive.catalog.annotations.review([row.id], "unsure", who="bob")
     open_episode(page, app, "arm-08")
     about = page.get_by_role("complementary", name="About this episode")
+    about.get_by_text("For programs").click()
     for text in ("wipe off", "trimmed_from arm-longer", "unsure", row.uid):
         about.get_by_text(text).first.wait_for()
     about.get_by_text("History").click()
@@ -380,6 +405,8 @@ def test_one_box_takes_examples_counter_examples_words_and_a_filter(page, app):
     one, two, other = (uid_of(app, name) for name in ("arm-01", "arm-03", "arm-04"))
     page.goto(f"{app.url}/search?query={one}&like={two}@5:60&unlike={other}&text=pick&q=env:push")
     page.locator(".hit .lanes").first.wait_for()
+    for name in ("arm-03", "arm-04"):  # names may come after the hits
+        page.locator(".example", has_text=name).wait_for()
     shown = [" ".join(text.split()) for text in page.locator(".example").all_inner_texts()]
     assert shown == ["like arm-01 ✕", "like arm-03 5:60 ✕", "not like arm-04 ✕"]
     names = page.locator(".hit header a").all_inner_texts()

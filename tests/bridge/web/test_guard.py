@@ -283,7 +283,7 @@ def test_what_a_reader_opens_starts_no_jobs_and_writes_nothing(tmp_path):
         assert reader.get("/api/map").json()["total"] == 2
         assert reader.get("/api/jobs").json()["items"] == []
         assert files() == before
-        app.archive.keep_queue(("duplicates", "", "", "", "", None), {"items": [], "total": 0, "instant": ""})
+        app.archive.keep_queue(("duplicates", "", "", "", "", "", ""), {"items": [], "total": 0, "instant": ""})
         assert reader.get("/api/queues/duplicates").json()["total"] == 0, "what an editor had computed is shown"
 
 

@@ -28,7 +28,7 @@ def app(tmp_path_factory):
             timebase=TimebaseSpec(tick_hz=20.0),
             observations={BRIEF: Channel.of(BRIEF, path)},
             actions={f"act{BRIEF}": Channel.of(f"act{BRIEF}", path)},
-            metadata={HOSTILE: HOSTILE, "task": f"{HOSTILE}{number % 2}", "deep": {BRIEF: [HOSTILE]}},
+            metadata={HOSTILE: f"{HOSTILE}{number // 2}", "task": f"{HOSTILE}{number % 2}", "deep": {BRIEF: [HOSTILE]}},
         )
         save_wshard(episode, folder / f"{BRIEF}{number}.wshard")
     with TrajectoryIngestor(folder.parent / "lab") as ingestor:
@@ -62,6 +62,7 @@ def test_hostile_text_stays_text_on_every_page(browser, app):
     columns = "&".join(f"column={name}" for name in fields)
     visits = {
         f"/?{columns}": ".grid .rows .row .tag",
+        "/?sort=-length": ".facets:not([aria-busy]) .facet .value:has-text('onerror')",
         f"/?q={HOSTILE}": ".filter .problem:not(:empty)",
         f'/?q=env:"{BRIEF}x"': ".empty h2",
         f"/episodes/{first}?span=5:30&similar=1": ".lane .u-over",

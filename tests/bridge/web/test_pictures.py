@@ -8,7 +8,7 @@ from paths import ROOT
 from PIL import Image
 
 FOLDER = ROOT / "docs" / "pictures"
-NAMES = ("episodes", "episode", "similar", "map")
+NAMES = ("episodes", "episode", "similar", "frames", "map")
 
 
 def test_the_pages_have_their_pictures():

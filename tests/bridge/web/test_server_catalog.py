@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 from web_app import need_pages, running_app, write_episodes
 
 from bridge.web.accounts import hash_token, read_accounts
 from wshard import TrajectoryIngestor
 
 
+@pytest.mark.long
 def test_a_catalog_on_a_server_is_served(server, tmp_path, monkeypatch):
     need_pages()
     monkeypatch.setenv("WSHARD_CACHE", str(tmp_path / "cache"))

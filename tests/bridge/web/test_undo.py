@@ -49,7 +49,8 @@ def test_a_rating_of_somebody_else_stays(people):
     post(bob, "/api/scores", episodes=uids[:1], name="rating", value=5)
     undone = post(ann, "/api/undos", undo=number)
     assert undone["episodes"] == 1
-    assert [one["uid"] for one in undone["changed_since"]] == uids[:1]
+    name = ann.get(f"/api/episodes/{uids[0]}").json()["name"]
+    assert undone["changed_since"] == [{"uid": uids[0], "name": name}]
     assert undone["changed_since_total"] == 1
     assert (count(ann, "score.rating:5"), count(ann, "score.rating:*")) == (1, 1)
     assert ann.post("/api/undos", json={"undo": number}).status_code == 409

@@ -189,12 +189,35 @@ def test_what_a_filter_that_matches_nothing_may_have_meant_is_printed(archive: P
     assert output == "'or' is a word of tasks and notes: the keyword is OR\n"
     output = run("ls", "-w", "length:900..3").stderr
     assert output == "length:900..3 matches nothing: its low end is above its high one\n"
+    output = run("ls", "-w", 'meta.style:"1*"').stderr
+    assert output.startswith('meta.style:"1*" matches nothing: in quotes, * stands for itself: ')
+    assert not run("ls", "-w", 'meta.style:"1"*').stderr
     for where in ('meta.style:"1"', "length:3..900", "meta.style:2 OR pick", "meta.task:1"):
         assert run("ls", "-w", where).stderr == ""
 
 
 def test_a_file_that_was_not_ingested_is_not_an_episode(archive: Path) -> None:
     assert "exists but is not in this archive" in run("show", str(archive / "catalog.db"), code=1).stderr
+
+
+def test_by_default_no_facet_without_values_is_counted(archive: Path) -> None:
+    assert "\nreview" not in run("facets").stdout
+    with Catalog.open(archive / "catalog.db") as catalog:
+        catalog.episodes.register([make_record(20, env_id="", metadata={})])
+    found = json.loads(run("facets", "-w", 'env:""', "--json").stdout)["items"]
+    assert not {one["field"] for one in found} & {"env", "meta.task", "review", "tag", "flag"}
+    assert [one["field"] for one in json.loads(run("facets", "env", "tag", "--json").stdout)["items"]] == ["env", "tag"]
+
+
+def test_facets_without_fields_are_those_that_tell_episodes_apart(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        known = [{"label": (1, "1")[n % 2], "seed": n, "arm side": "left"} for n in range(8)]
+        catalog.episodes.register([make_record(n, env_id="one", metadata=each) for n, each in enumerate(known)])
+    shown = run("facets", "--archive", str(tmp_path)).stdout
+    assert [line.split() for line in shown.splitlines() if "label" in line] == [["meta.label", "episodes"]]
+    assert {"1 4", '"1" 4'} <= {" ".join(line.split()) for line in shown.splitlines()}, "a number and a text"
+    assert shown.splitlines()[-1] == "further fields: folder path 'meta.\"arm side\"' meta.seed"
+    assert "further" not in run("facets", "env", "--archive", str(tmp_path)).stdout
 
 
 def test_what_a_facet_counts_is_distinguished(archive: Path) -> None:
@@ -267,6 +290,8 @@ def test_collections_from_the_command_line(archive: Path) -> None:
     shown = run("collection", "show", "rest").stdout
     assert "9 picks" in shown
     assert '"made": "without"' in shown
+    assert shown.splitlines()[-9].split()[0] in listed("-env:env-1")
+    assert run("collection", "show", "rest", "-n", "4").stdout.splitlines()[-1] == "4 of 9 picks"
     assert "query: env:env-1" in run("collection", "show", "first").stdout
     assert len(json.loads(run("collection", "show", "rest", "--json").stdout)["lineage"]) == 3
     names = [found["name"] for found in json.loads(run("collection", "ls", "--json").stdout)["items"]]
@@ -310,7 +335,9 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert "expected a file of json, csv, parquet" in refused
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.episodes.remove(catalog.query.ids()[:2])
-    assert "12 picks, 1266 timesteps; 2 of them removed or changed since" in run("collection", "show", "all").stdout
+    shown = run("collection", "show", "all").stdout
+    assert "12 picks, 1266 timesteps; 2 of them removed or changed since" in shown
+    assert sum("removed or changed" in line for line in shown.splitlines()) == 3
     assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
     output = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
     assert "2 of 12 picks have no path" in output

@@ -59,6 +59,12 @@ def test_a_saved_query_lives_and_a_snapshot_does_not_change(catalog: Catalog) ->
     assert len(catalog.collections.picks("live")) == 8
     gone = [pick for pick, row in catalog.collections.picked("chosen") if row is None]
     assert len(gone) == 2  # removed, and holding other data
+    assert catalog.collections.gone() == {"chosen": 2}
+    text = catalog.collections.explain_gone("chosen")
+    assert text.startswith("collection 'chosen': 2 of its 8 picks are of episodes that are gone or changed (")
+    assert catalog.episodes.get(gone[0].uid if gone[0].uid in of(catalog, "") else gone[1].uid).episode_id in text
+    assert text.endswith("`wshard collection save chosen --where env:env-1` saves it anew")
+    assert catalog.collections.explain_gone("live") == ""
     assert [found.name for found in catalog.collections.all()] == ["chosen", "live"]
 
 

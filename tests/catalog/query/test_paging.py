@@ -115,7 +115,7 @@ def test_pages_of_any_size_have_the_natural_order_of_ids(still: Catalog, known: 
 
 
 COMPUTED = (
-    *("path", "root", "review", "reviewer", "meta.mixed", "meta.nowhere"),
+    *("path", "root", "folder", "review", "reviewer", "meta.mixed", "meta.nowhere"),
     *("lane.action/joint.max", "lane.action/joint.mean[1]", "lane.signal/state.count", "lane.signal/camera.shape"),
 )
 

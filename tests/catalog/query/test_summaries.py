@@ -35,7 +35,15 @@ class Filled(NamedTuple):
 
 GROUPABLE = (
     *("env_id", "length", "total_reward", "success", "review", "tag", "score.quality", "path", "meta.task"),
-    *('meta."a.b"', "lane.action/joint.max", "lane.action/joint.count", "lane.signal/state.shape", "root", "mtime_ns"),
+    *(
+        'meta."a.b"',
+        "lane.action/joint.max",
+        "lane.action/joint.count",
+        "lane.signal/state.shape",
+        "root",
+        "folder",
+        "mtime_ns",
+    ),
     *("note_by", "lineage.trimmed_from", "space", "vectors", "asset", "asset_path", "asset_size"),
 )
 
@@ -47,6 +55,7 @@ def filled(shared_location) -> Iterator[Filled]:
         records = [
             make_record(
                 number,
+                folder=("/data/set", "/data/set/left arm", "")[number % 5 % 3],
                 env_id=random.choice(AWKWARD),
                 length=random.choice((*LENGTHS, 7, 50)),
                 total_reward=random.choice((None, *REWARDS)) if number % 2 else random.gauss(1e6, 3),

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from bridge.training.train_encoder import Lesson, train_embedder
 from embedders import Space, embedder_of, make_embedder, unit_rows
 from embedders.neural.learned import Learned
+from embedders.neural.network import load_network, save_network
 from embedders.neural.temporal_encoder import (
     DILATIONS,
     LENGTH,
@@ -21,8 +22,6 @@ from embedders.neural.temporal_encoder import (
     Encoder,
     Shape,
     along_arc,
-    load_encoder,
-    save_encoder,
 )
 from embedders.neural.training import FEWEST, Training, mutual_neighbours, train
 from embedders.testing import EmbedderContract
@@ -41,7 +40,7 @@ def an_encoder(shape=SMALL, seed=0):
 
 @pytest.fixture
 def file(tmp_path):
-    save_encoder(an_encoder(), tmp_path / "encoder.shard")
+    save_network(an_encoder(), tmp_path / "encoder.shard")
     return tmp_path / "encoder.shard"
 
 
@@ -79,7 +78,7 @@ def test_the_layers_do_what_they_say():
 
 
 def test_the_file_holds_the_encoder_and_the_digest_its_weights(file):
-    read = load_encoder(file)
+    read = load_network(file, Encoder)
     assert read.shape == SMALL
     assert read.sha256 == an_encoder().sha256 != an_encoder(seed=1).sha256
     assert all((read.weights[name] == array).all() for name, array in an_encoder().weights.items())
@@ -102,7 +101,7 @@ def test_the_file_holds_the_encoder_and_the_digest_its_weights(file):
 def test_files_that_no_training_wrote_are_refused(file, changed):
     rewrite_entries(file, changed)
     with pytest.raises(EmbedderError, match=r"encoder\.shard: expected the encoder"):
-        load_encoder(file)
+        load_network(file, Encoder)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a shard", b"SHRD" + b"\xff" * 100])

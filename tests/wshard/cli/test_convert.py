@@ -142,6 +142,9 @@ def test_doctor_fails_where_something_required_is_missing(monkeypatch):
 def test_sample_episodes_need_a_new_folder(tmp_path):
     assert run("demo", tmp_path / "new")[0] == 0
     assert len(list((tmp_path / "new").glob("*.wshard"))) == 41
+    code, out, _ = run("demo", tmp_path / "new")
+    assert (code, "already" in out, "next: wshard ingest" in out) == (0, True, True)
+    (tmp_path / "new" / "wave-07.wshard").unlink()
     code, _, err = run("demo", tmp_path / "new")
     assert (code, err) == (1, f"error: expected a new folder, found {tmp_path / 'new'}: name another one\n")
 
@@ -159,3 +162,12 @@ def test_doctor_names_a_module_of_the_users_that_hides_a_package(tmp_path, monke
     (tmp_path / "below").mkdir()
     monkeypatch.chdir("below")
     assert json.loads(run("doctor", "--json")[1])["problems"] == [problem]
+
+
+def test_samples_below_an_archive_are_offered_one_of_their_own(tmp_path, monkeypatch):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert "next: wshard ingest a\n" in run("demo", "a")[1]
+    (tmp_path / ".wshard").mkdir()
+    (tmp_path / ".wshard" / "catalog.db").touch()
+    assert "next: cd b && wshard ingest . --archive .wshard\n" in run("demo", "b")[1]

@@ -36,6 +36,8 @@ from wshard.core.container.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
 from wshard.core.container.metadata import ShardMetadata
 from wshard.errors import MissingExtraError
 from wshard.testing import make_episode
+from wshard.training.conversion.jobs import list_jobs
+from wshard.training.conversion.location import convert_location
 
 RUNNER = CliRunner()
 
@@ -263,6 +265,24 @@ def patch(path: Path, place: int, data: bytes) -> None:
     path.write_bytes(whole)
 
 
+def test_a_file_that_cannot_be_opened_stops_neither_verify_nor_convert_of_its_folder(tmp_path):
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    for number in range(2):
+        save_wshard(make_episode(number), tmp_path / f"{number}.wshard")
+        convert_location(tmp_path / f"{number}.wshard", folder / f"{number}.hdf5")
+    (folder / "0.hdf5").write_bytes((folder / "0.hdf5").read_bytes()[:-100])
+    (folder / "cut.wshard").write_bytes((tmp_path / "0.wshard").read_bytes()[:-100])
+    result = run("verify", folder)
+    assert result.exit_code == 1
+    assert "1 of 3 files OK" in result.stdout
+    assert all(f"0 block(s)  {folder / name}" in result.stdout for name in ("0.hdf5", "cut.wshard"))
+    jobs = list_jobs([folder])
+    assert sorted(Path(job.span.address.uri).name for job in jobs) == ["0.hdf5", "1.hdf5", "cut.wshard"]
+    converted = convert_location(folder, tmp_path / "out", target_format="wshard")
+    assert (converted.converted, len(converted.outcomes)) == (1, 3)
+
+
 def test_verify_with_nothing_to_check_fails(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     assert run("verify", tmp_path).exit_code == 1
@@ -349,6 +369,7 @@ def child(*arguments: object, **environment: str) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=settings, cwd=ROOT)
 
 
+@pytest.mark.long
 def test_verbs_work_in_a_process_and_through_a_pipe(episode):
     program = "from wshard.cli.files import app; app()"
     result = child("-c", program, "inspect", episode)

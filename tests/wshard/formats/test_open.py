@@ -188,6 +188,7 @@ class TestJsonlReader(EpisodeReaderContract):
         return what_a_line_holds(ep)
 
 
+@pytest.mark.long
 def test_a_thousand_episodes_of_another_packages_format_are_listed_and_opened(tmp_path, announced):
     path = write_lines(tmp_path / f"many{SUFFIX}", some_episodes(1000))
     assert detect_format(path) == "jsonl"

@@ -70,14 +70,14 @@ _WORTH_THREADS: Final = 1 << 20  # bytes of work below which starting threads co
 
 
 def in_order(
-    work: Callable[[Item], Result], items: Sequence[Item], *, effort: Sequence[int], memory: Sequence[int]
+    work: Callable[[Item], Result], items: Iterable[Item], *, effort: Sequence[int], memory: Sequence[int]
 ) -> Iterator[Result]:
     """Yield work(item) for each item, in order, computed ahead in as many threads as there are cores.
 
     effort: bytes that each item has to go through. memory: bytes that each result takes; those in flight take no more
     than the largest of them alone, or 64 MiB. What work raises is raised here, for the first item that does.
     """
-    threads = min(_cores(), len(items), _MAX_THREADS)
+    threads = min(_cores(), len(effort), _MAX_THREADS)
     if threads < 2 or sum(effort) - max(effort) < _WORTH_THREADS:
         yield from map(work, items)
         return

@@ -82,6 +82,7 @@ IMAGE_OFFSET: Final = struct.Struct("<Q")
 JOURNAL_MAGIC: Final = b"WSJ1"
 JOURNAL_HEAD: Final = struct.Struct("<4sIQ")
 JOURNAL_CHECKSUM: Final = struct.Struct("<I")
+FRAME_SIZE: Final = struct.Struct("<I")  # of an encoded frame in the rows of a flush
 JOURNAL_DESCRIPTION: Final = b"DESC"
 JOURNAL_LANES: Final = b"LANE"
 JOURNAL_ROWS: Final = b"ROWS"
@@ -178,6 +179,11 @@ class IndexEntry(NamedTuple):
     def compressed(self) -> bool:
         """True if the stored bytes are compressed."""
         return bool(self.flags & ENTRY_COMPRESSED)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the stored bytes begin and end in the file."""
+        return self.data_offset, self.data_offset + self.disk_size
 
     def has_tag_bit(self, bit: int) -> bool:
         """Return True if the entry has the tag with this index (0-15) in the tag dictionary."""

@@ -9,6 +9,7 @@ import xxhash
 
 from wshard.core.container import block_paths
 from wshard.core.container.block import check, codec_flags, decode
+from wshard.core.container.encode_block import in_order
 from wshard.core.container.index import overlap, scan_index, unpack_index
 from wshard.core.container.layout import (
     FLAG_HAS_SCHEMA,
@@ -23,15 +24,11 @@ from wshard.core.container.layout import (
 from wshard.core.container.metadata import ShardMetadata, read_section, section_begins
 from wshard.core.container.name_hashes import check_names
 from wshard.core.files.byte_source import ClosedSource, MemorySource, OfOneProcess, Source, open_source
-from wshard.errors import (
-    EntryNotFoundError,
-    FormatError,
-    MetadataError,
-)
+from wshard.errors import EntryNotFoundError, FormatError, MetadataError
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from wshard.core.container.layout import Buffer
     from wshard.core.files.schemes import Location
@@ -201,8 +198,18 @@ class ShardReader(OfOneProcess):
         verify: compare the CRC32C, once per block and reader. Raises ChecksumError, CodecError, LimitError.
         """
         number = self._number(key)
+        return self._decode(number, self._source.read(*self.entries[number].span), verify=verify)
+
+    def blocks(self, keys: Iterable[str | int]) -> Iterator[Buffer]:
+        """Yield the decoded, verified bytes of blocks, in order: fetched together and decoded several at a time."""
+        numbers = [self._number(key) for key in keys]
+        entries = [self.entries[number] for number in numbers]
+        found = zip(numbers, self._source.read_each(entry.span for entry in entries), strict=True)
+        sizes = [entry.orig_size for entry in entries]
+        return in_order(lambda block: self._decode(*block, verify=True), found, effort=sizes, memory=[0] * len(sizes))
+
+    def _decode(self, number: int, stored: memoryview, *, verify: bool) -> Buffer:
         entry = self.entries[number]
-        stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
         stored_raw = not entry.flags and entry.disk_size == entry.orig_size
         data = stored if stored_raw else decode(entry, stored, self.header, f"{self.where}: block {entry.name!r}")
         if verify and number not in self._verified:
@@ -251,8 +258,7 @@ class ShardReader(OfOneProcess):
 
     def behind_blocks(self) -> Buffer:
         """Return the bytes after the last block, where writers put the JSON section; none if they exceed its limit."""
-        ends = (entry.data_offset + entry.disk_size for entry in self.entries)
-        end, size = max(ends, default=self.header.data_section_offset), self.size
+        end, size = max((entry.span[1] for entry in self.entries), default=self.header.data_section_offset), self.size
         return self.read_range(end, size) if end < size <= end + MAX_SECTION_SIZE else b""
 
     def digest(self) -> str:
@@ -261,9 +267,7 @@ class ShardReader(OfOneProcess):
         Hashes everything before the data, including the CRC32C of every block; data without a CRC32C is hashed too.
         """
         ranges = [(0, self.header.data_section_offset)]
-        ranges += [
-            (entry.data_offset, entry.data_offset + entry.disk_size) for entry in self.entries if not entry.checksum
-        ]
+        ranges += [entry.span for entry in self.entries if not entry.checksum]
         if section_begins(self.header, self._source.size):
             ranges.append((self.header.schema_offset, self._source.size))
         state = xxhash.xxh3_128()

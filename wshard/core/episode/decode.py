@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from wshard.core.container.encode_block import in_order
 from wshard.core.episode.encoded_lane import EncodedLane, frames_of
 from wshard.core.episode.lanes import (
     DONE,
@@ -137,8 +136,7 @@ def _part(file: LanesAndBlocks, steps: range) -> Episode:
 
 def _blocks(file: LanesAndBlocks, names: Sequence[str]) -> Iterator[tuple[str, Buffer]]:
     """Yield the checked bytes of the blocks; several are decoded at a time."""
-    sizes = [file.shard.entry(name).orig_size for name in names]
-    return zip(names, in_order(file.shard.block, names, effort=sizes, memory=[0] * len(names)), strict=True)
+    return zip(names, file.shard.blocks(names), strict=True)
 
 
 def select_blocks(names: Iterable[str], channels: Sequence[str] | None, where: str) -> list[str]:

@@ -23,7 +23,7 @@ from wshard.core.media.video_frames import VideoFrames
 from wshard.errors import EpisodeError, LaneError, StepError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from wshard.core.container.layout import Buffer
     from wshard.core.container.reader import ShardReader
@@ -44,8 +44,7 @@ def pack_frames(frames: EncodedFrames, where: str) -> tuple[Sequence[Buffer], in
     """
     if isinstance(frames, ImageFrames):
         images = [frames.image(step) for step in range(frames.length)]
-        sizes = [IMAGE_OFFSET.size * (len(images) + 1), *map(len, images)]
-        return (np.cumsum(sizes, dtype=_OFFSETS).tobytes(), *images), 0
+        return (image_table(map(len, images)), *images), 0
     if isinstance(frames, VideoFrames):
         data, first = copy_video(frames)
         return (data,), first
@@ -53,6 +52,12 @@ def pack_frames(frames: EncodedFrames, where: str) -> tuple[Sequence[Buffer], in
     raise EpisodeError(
         f"{where}: expected images or one video, found {found}: save its chunks, or set `data` to its own array"
     )
+
+
+def image_table(sizes: Iterable[int]) -> bytes:
+    """Return the places of images of these sizes, which stand before them in a block."""
+    ends = np.fromiter(sizes, _OFFSETS)
+    return np.cumsum(np.append(_OFFSETS.type(IMAGE_OFFSET.size * (len(ends) + 1)), ends), dtype=_OFFSETS).tobytes()
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------

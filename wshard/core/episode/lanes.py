@@ -29,7 +29,7 @@ STEP_TEXTS: Final = "aux/text/"
 """Prefix of lanes with a text per timestep, stored as positions in the list of the same name in the metadata."""
 
 MAX_GAPS: Final = 0.1
-"""Share of the timesteps of a lane that may lack a finite number in some channel and be interpolated for searches."""
+"""Share of the values of a lane that may be no finite numbers and be interpolated for searches."""
 
 _MAX_ELEMENTS: Final = 1 << 59  # numpy counts bytes in 63 bits, also where one axis is 0
 _CODEBOOK: Final = "omen/latent_action_codebook/"

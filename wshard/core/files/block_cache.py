@@ -18,7 +18,7 @@ BLOCK: Final = 1 << 15
 _FRONT: Final = 2  # blocks that are fetched together: the header, and the index and metadata behind it
 _MOST_IN_MEMORY: Final = 2048  # blocks: 64 MiB
 _AT_ONCE: Final = 16  # ranges fetched in parallel
-_LARGEST: Final = 512  # blocks of one request: 16 MiB
+_LARGEST: Final = 1024  # blocks of one request: 32 MiB
 
 
 class _Recent:

@@ -18,6 +18,7 @@ class LocalPlace(Place):
     """A file or folder on a local disk; `uri` is its path as it was given. It can be used as an os.PathLike."""
 
     __slots__ = ()
+    is_local = True
 
     def __fspath__(self) -> str:
         return self.uri

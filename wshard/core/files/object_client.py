@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import time
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 OBSTORE: Final = ("s3", "gs", "az", "https", "http")
 """Schemes that obstore reads."""
 
-_DEADLINE: Final = timedelta(seconds=30)
+_DEADLINE: Final = timedelta(seconds=30)  # for repeating a request
+_STALL: Final = timedelta(seconds=10)  # without a byte of an answer
+_LONGEST: Final = timedelta(minutes=10)  # of one request, whose bytes may come slowly
 _TRIES: Final = 4  # of an answer that is not what was asked for; obstore itself repeats requests that fail
 _PAUSE: Final = 0.1  # seconds before the second try, doubled before each of the next
 _IDENTITIES: Final = (
@@ -33,11 +36,16 @@ _IDENTITIES: Final = (
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     "AWS_METADATA_ENDPOINT",
 )
+_ENDPOINTS: Final = {"s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"), "gs": ("STORAGE_EMULATOR_HOST",)}
+_NO_ACCOUNT: Final = {"disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
 _STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _REASON: Final = re.compile(r'"(tcp connect error|dns error[^"]*|[^"]*certificate[^"]*)"|(TimedOut)')
 _OTHER_RANGE: Final = re.compile(r"Requested \d+\.\.\d+, got \d+\.\.\d+")
+_BAD_KEY: Final = re.compile('invalid path: Error parsing Path "(.*?)"', re.DOTALL)
 _NO_BUCKET: Final = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist")
+_EXPIRED: Final = re.compile("Expired(Token|Request)|token (has |is )?expired", re.IGNORECASE)
+_STALE: Final = "access denied: the session token in the environment has expired: get a new one"
 _NO_RIGHT: Final = "access denied: check the credentials in the environment, and what they may read"
 
 
@@ -97,14 +105,22 @@ def client_of(scheme: str, root: str) -> Client:
 
 
 def _open_store(scheme: str, url: str) -> Any:
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    endpoint = next((os.environ[name] for name in _ENDPOINTS.get(scheme, ()) if os.environ.get(name)), "")
     config: dict[str, Any] = {"endpoint": endpoint} if scheme == "s3" and endpoint else {}
+    if scheme == "gs" and endpoint:
+        endpoint = endpoint if "://" in endpoint else f"http://{endpoint}"
+        config["service_account_key"] = json.dumps({**_NO_ACCOUNT, "gcs_base_url": endpoint})
     if scheme == "s3" and not any(os.environ.get(name) for name in _IDENTITIES):
         config["skip_signature"] = True  # it would look for credentials of this machine, in vain for a minute
     plain = scheme == "http" or endpoint.startswith("http://")
     return import_library("obstore.store", "cloud").from_url(
         url,
-        client_options={"allow_http": plain, "connect_timeout": timedelta(seconds=5), "timeout": _DEADLINE},
+        client_options={
+            "allow_http": plain,
+            "connect_timeout": timedelta(seconds=5),
+            "read_timeout": _STALL,
+            "timeout": _LONGEST,
+        },
         retry_config={
             "max_retries": 6,
             "retry_timeout": _DEADLINE,
@@ -178,7 +194,12 @@ class ObstoreClient:
 
 def _status_of(meta: Any) -> ObjectStatus:
     modified = int(meta["last_modified"].timestamp())
-    return ObjectStatus(meta["size"], meta["e_tag"] or str(modified), modified)
+    return ObjectStatus(meta["size"], _quote(meta["e_tag"] or "") or str(modified), modified)
+
+
+def _quote(etag: str) -> str:
+    """Return an etag as requests have it: listings of Azure, and libraries, leave out the quotation marks."""
+    return etag if not etag or etag.startswith(('"', "W/")) else f'"{etag}"'
 
 
 class FsspecClient:
@@ -224,8 +245,7 @@ class FsspecClient:
         modified = int(time_of.timestamp() if isinstance(time_of, datetime) else time_of)
         names = ("ETag", "etag", "blob_id", "oid", "checksum", "md5Hash")
         etag = next((str(info[name]) for name in names if info.get(name)), "")
-        quoted = etag if not etag or etag.startswith(('"', "W/")) else f'"{etag}"'
-        return ObjectStatus(info["size"], quoted or str(time_of), modified)
+        return ObjectStatus(info["size"], _quote(etag) or str(time_of), modified)
 
 
 @contextmanager
@@ -244,11 +264,20 @@ def _named(where: str) -> Iterator[None]:
         raise _translate(error, where) from None
 
 
-def _translate(error: Exception, where: str) -> OSError:
+def _translate(error: Exception, where: str) -> OSError | FormatError:
     text = str(error)
+    if bad := _BAD_KEY.search(text):
+        return FormatError(
+            f"{where}: expected keys without empty parts, '..' and line breaks, found {bad[1]!r}: rename it"
+        )
+    if "Account must be specified" in text:
+        return PermissionError(errno.EACCES, "expected the account in AZURE_STORAGE_ACCOUNT_NAME", where)
     status, code, reason = _STATUS.search(text), _CODE.search(text), _REASON.search(text)
     if _NO_BUCKET.search(text):
         return FileNotFoundError(errno.ENOENT, "no such bucket", where)
+    session = bool(os.environ.get("AWS_SESSION_TOKEN")) and status and status[1][:3] == "400"  # HEAD gives no reason
+    if _EXPIRED.search(text) or (session and not code):
+        return PermissionError(errno.EACCES, _STALE, where)
     denied = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError") or isinstance(
         error, PermissionError
     )

@@ -75,6 +75,8 @@ class Place:
     __slots__ = ("uri",)
     reads_ahead = False
     """Whether a small range costs no more than a larger one, as what is around it is kept."""
+    is_local = False
+    """Whether it is on a disk of this machine, so that its `uri` is a path."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri

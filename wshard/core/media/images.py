@@ -27,6 +27,7 @@ ENCODINGS: Final = ("jpeg", "png")
 DEFAULT_QUALITY: Final = 95
 
 _PNG_LEVEL: Final = 4  # of zlib: half the time of 6, and 6 % more bytes
+_PNG_LEVEL_16: Final = 1  # of depths, whose noise compresses badly: half the time of 4, and 6 to 11 % more bytes
 _MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _PILLOW_ERRORS: Final = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
 
@@ -142,5 +143,5 @@ def _encode_with_pillow(pixels: NDArray[Any], encoding: str, quality: int) -> by
     if encoding == "jpeg":
         image.save(file, "JPEG", quality=quality, subsampling="4:2:0")
     else:
-        image.save(file, "PNG", compress_level=_PNG_LEVEL)
+        image.save(file, "PNG", compress_level=_PNG_LEVEL_16 if pixels.dtype == np.uint16 else _PNG_LEVEL)
     return file.getvalue()

@@ -167,12 +167,14 @@ class OpenVideo:
 
     @cached_property
     def ticks(self) -> list[int]:
-        """The time of every frame in the file's time base, in display order."""
+        """The time of every frame in the file's time base, in display order; raises CodecError for frames without."""
         with translate_errors(self.where):
             self._seek_back(0)
-            packets = self._container.demux(self._stream)
-            ticks = sorted(packet.pts for packet in packets if packet.pts is not None and not packet.is_discard)
+            shown = [one.pts for one in self._container.demux(self._stream) if one.size and not one.is_discard]
         self._frames = self._last = None
+        ticks = sorted(tick for tick in shown if tick is not None)
+        if (timed := len({*ticks})) < len(shown):
+            raise CodecError(f"{self.where}: expected a time of its own for each frame, found {timed} for {len(shown)}")
         return ticks
 
     def packets_from(self, tick: int) -> list[Any]:

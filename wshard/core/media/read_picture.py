@@ -7,7 +7,7 @@ import os
 import struct
 import warnings
 import zlib
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,12 +22,25 @@ if TYPE_CHECKING:
 MAX_SIDE: Final = 1024
 """Larger pictures are reduced: no encoder of frames takes more."""
 
-_FORMATS: Final = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+_SUFFIXES: Final = {
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".png": "PNG",
+    ".webp": "WEBP",
+    ".gif": "GIF",
+    ".bmp": "BMP",
+}
+"""How files of each format end, by Pillow's name of the format."""
 _MAX_SIZE: Final = 1 << 27  # bytes of a file
 _MAX_SCANS: Final = 500  # of a progressive JPEG: each costs a pass over the whole picture
 _SCAN: Final = b"\xff\xda"
 _ERRORS: Final = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
 _EXPECTED: Final = "expected a picture (JPEG, PNG, WebP, GIF or BMP)"
+
+
+def is_picture_name(name: str) -> bool:
+    """Return whether a file of this name ends like a picture that read_picture reads."""
+    return PurePath(name).suffix.lower() in _SUFFIXES
 
 
 def read_picture(source: Any) -> NDArray[np.uint8]:
@@ -66,7 +79,7 @@ def _decode(data: bytes, where: str) -> NDArray[np.uint8]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes, which are limited below, and of odd metadata
-            with pillow.open(io.BytesIO(data), formats=_FORMATS) as image:
+            with pillow.open(io.BytesIO(data), formats=[*dict.fromkeys(_SUFFIXES.values())]) as image:
                 check_pixels(image.width, image.height, where)
                 if image.format == "JPEG" and data.count(_SCAN) > _MAX_SCANS:
                     raise LimitError(f"{where}: expected a JPEG of at most {_MAX_SCANS} scans")

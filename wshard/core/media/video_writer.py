@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 DEFAULT_OPTIONS: Final = {"g": "10"}
 """A key frame every 10 frames: reading any frame decodes ten at most."""
 
+AV1_OPTIONS: Final = {"preset": "8", "crf": "35"}
+
 _THREADS: Final = 4
 """Fixed, as the encoded bytes depend on the number of threads, by default that of the machine's cores."""
 
@@ -47,19 +49,17 @@ def encode_video(
     such as {"crf": "18", "g": "2"}. Raises EpisodeError for frames or options that cannot be encoded,
     MissingExtraError.
     """
-    rate = finite_number(fps, "video: fps", EpisodeError)
-    if rate <= 0:
-        raise EpisodeError(f"video: expected fps > 0, found {fps!r}")
+    rate = rate_of(fps)
     arrays = iter(frames)
-    first = _check(next(arrays, None), None, 0)
+    first = check_frame(next(arrays, None), None, 0)
     settings = dict(DEFAULT_OPTIONS) | dict(options or {})
-    pixel_format = _pixel_format(first.shape)
+    stored_format = pixel_format(first.shape)
     if lossless and first.shape[2] == 3:
-        codec, pixel_format, extra = _LOSSLESS
+        codec, stored_format, extra = _LOSSLESS
         settings |= extra
     elif lossless:
         settings["qp"] = "0"
-    stream = (codec, pixel_format, Fraction(rate).limit_denominator(1_000_000), settings)
+    stream = (codec, stored_format, rate, settings)
     chained = itertools.chain([first], arrays)
     if isinstance(target, str | os.PathLike):
         with publish(target) as file:
@@ -67,9 +67,22 @@ def encode_video(
     return _write(target, chained, first.shape, stream)
 
 
+def rate_of(fps: float) -> Fraction:
+    """Return frames per second as a fraction; raises EpisodeError unless they are more than 0."""
+    rate = finite_number(fps, "video: fps", EpisodeError)
+    if rate <= 0:
+        raise EpisodeError(f"video: expected fps > 0, found {fps!r}")
+    return Fraction(rate).limit_denominator(1_000_000)
+
+
 @contextlib.contextmanager
-def _keep_priority() -> Iterator[None]:
-    """Restore the thread's scheduling: for root, SVT-AV1 makes the thread that opens it a real-time one permanently."""
+def restrain_encoder() -> Iterator[None]:
+    """Open an encoder without lasting effects.
+
+    SVT-AV1 prints its settings, unless SVT_LOG says otherwise; for root, it makes the thread that opens it a real-time
+    one permanently.
+    """
+    os.environ.setdefault("SVT_LOG", "1")  # errors alone
     if not hasattr(os, "sched_getscheduler"):  # not on Linux
         yield
         return
@@ -87,18 +100,16 @@ def _write(
     stream: tuple[str, str, Fraction, dict[str, str]],
 ) -> int:
     av = import_av()
-    codec, pixel_format, rate, options = stream
+    codec, stored_format, rate, options = stream
     count = 0
     try:
-        with _keep_priority(), av.open(file, "w", format="mp4") as container:
+        with restrain_encoder(), av.open(file, "w", format="mp4") as container:
             video = container.add_stream(codec, rate=rate, options=options)
-            video.height, video.width, video.pix_fmt = shape[0], shape[1], pixel_format
+            video.height, video.width, video.pix_fmt = shape[0], shape[1], stored_format
             video.codec_context.time_base = 1 / rate
             video.codec_context.thread_count, video.codec_context.thread_type = _THREADS, "FRAME"
             for count, image in enumerate(frames, 1):
-                pixels = _check(image, shape, count - 1)
-                gray = shape[2] == 1
-                frame = av.VideoFrame.from_ndarray(pixels[..., 0] if gray else pixels, "gray" if gray else "rgb24")
+                frame = to_frame(check_frame(image, shape, count - 1))
                 frame.pts, frame.time_base = count - 1, 1 / rate
                 container.mux(video.encode(frame))
             container.mux(video.encode(None))
@@ -106,11 +117,18 @@ def _write(
         if isinstance(error, EpisodeError):
             raise
         size = "x".join(map(str, shape))
-        raise EpisodeError(f"video: {codec} cannot encode frames {size} as {pixel_format}: {error}") from error
+        raise EpisodeError(f"video: {codec} cannot encode frames {size} as {stored_format}: {error}") from error
     return count
 
 
-def _check(frame: Any, shape: tuple[int, ...] | None, number: int) -> NDArray[np.uint8]:
+def to_frame(pixels: NDArray[np.uint8]) -> Any:
+    """Return pixels [H, W, C] as a frame of the library."""
+    av, gray = import_av(), pixels.shape[2] == 1
+    return av.VideoFrame.from_ndarray(pixels[..., 0] if gray else pixels, "gray" if gray else "rgb24")
+
+
+def check_frame(frame: Any, shape: tuple[int, ...] | None, number: int) -> NDArray[np.uint8]:
+    """Return a frame as pixels [H, W, C] of this shape; raises EpisodeError."""
     if frame is None:
         raise EpisodeError("video: expected at least one frame, found none")
     pixels = np.ascontiguousarray(frame)
@@ -123,7 +141,8 @@ def _check(frame: Any, shape: tuple[int, ...] | None, number: int) -> NDArray[np
     return pixels
 
 
-def _pixel_format(shape: tuple[int, ...]) -> str:
+def pixel_format(shape: tuple[int, ...]) -> str:
+    """Return how frames of a shape are stored, in their size."""
     if shape[2] == 1:
         return "gray"
     return "yuv444p" if shape[0] % 2 or shape[1] % 2 else "yuv420p"

@@ -14,37 +14,32 @@ import numpy as np
 
 from wshard.core.messages import plural
 from wshard.core.quality.baseline import MIN_EPISODES
+from wshard.core.quality.camera_frames import BURST, measure_frames
 from wshard.core.quality.checks import QualityFinding, Verdict
 from wshard.core.quality.measure import STILL_SPEED, TYPICAL_QUANTILE
-from wshard.core.quality.thresholds import CAMERA
+from wshard.core.quality.thresholds import CAMERA, DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from wshard.core.quality.camera_frames import FrameMeasures
+    from wshard.core.quality.thresholds import Thresholds
+
     Numbers = NDArray[np.float64]
 
-BURSTS: Final = 24
-"""Spans of a camera that are looked at, evenly spread; a lane of no more frames than all have is looked at whole."""
-BURST: Final = 5
-"""Consecutive frames of a span."""
-
-_SIDE: Final = 16
 _DARK: Final = 10.0  # mean grey of a frame, of 255
-_BRIGHT: Final = 250.0  # grey of a pixel
 _MOST_PIXELS: Final = 0.6
 _SAME: Final = 0.02  # of the usual change between frames
 _BACK: Final = -0.5  # cosine of two successive changes, below which frames seem to be in another order
 _UPPER: Final = 0.85
 _PICTURE_FLOOR: Final = 0.05  # standard deviations of a picture; smaller differences are never unusual
 _NEAR: Final = 0.25  # squared, of pictures of one camera
-LIMITS: Final[Mapping[str, float]] = MappingProxyType(
-    {"dark": 0.02, "bright": 0.02, "frozen": 0.1, "dropped": 0.03, "reordered": 0.04, "blurred": 0.15, "moved": 1.3}
-)
-"""Limits by check: shares of frames beyond usual; how much less sharp; multiples of usual distances of pictures."""
 _SHARES: Final = ("dark", "bright", "frozen", "dropped", "reordered")
 _COMPARED: Final = ("reordered", "blurred", "moved")
+CHECKS: Final = (*_SHARES, "blurred", "moved")
+"""The checks of cameras, without CAMERA."""
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "dark": "dark frames",
@@ -73,47 +68,36 @@ class CameraMeasures:
     length: int
 
 
-def spans_to_look_at(length: int) -> list[tuple[int, int]]:
-    """Return the spans [start, stop) of an episode whose frames are measured."""
-    if length <= BURSTS * BURST:
-        return [(0, length)]
-    starts = np.linspace(0, length - BURST, BURSTS).round().astype(int).tolist()
-    return [(start, start + BURST) for start in starts]
-
-
 def measure_camera(
     take: Callable[[int, int], NDArray[Any]], length: int, moving: NDArray[np.bool_] | None = None
 ) -> CameraMeasures:
-    """Return the measures of a camera.
+    """Return the measures of a camera, from its frames; take, moving: as in measure_frames and summarise_camera."""
+    return summarise_camera(measure_frames(take, length), length, moving)
 
-    take: returns the frames [start, stop) as [n, height, width] or [n, height, width, planes]. moving [length - 1]:
-    whether the robot moves between each timestep and the next, None if that is not known.
+
+def summarise_camera(frames: FrameMeasures, length: int, moving: NDArray[np.bool_] | None = None) -> CameraMeasures:
+    """Return the measures of a camera, from those of its frames.
+
+    moving [length - 1]: whether the robot moves between each timestep and the next, None if that is not known.
     """
-    spans = spans_to_look_at(length)
-    steps = np.concatenate([np.arange(*span) for span in spans])
-    looks = [_look(frame) for span in spans for frame in take(*span)]
-    thumbs = np.stack([look[0] for look in looks])
-    sharp, bright = (np.array([look[part] for look in looks]) for part in (1, 2))
-    follows = np.flatnonzero(np.diff(steps) == 1)  # frame i and the next one are consecutive
-    changes = (thumbs[follows + 1] - thumbs[follows]).reshape(len(follows), _SIDE * _SIDE)
-    sizes = np.abs(changes).mean(axis=1)
-    usual = float(np.median(sizes[sizes > 0])) if (sizes > 0).any() else 0.0
-    same = sizes <= _SAME * usual
+    steps, follows = frames.steps, frames.follows
+    usual = float(np.median(sizes)) if len(sizes := frames.changes[frames.changes > 0]) else 0.0
+    same = frames.changes <= _SAME * usual
     if moving is not None and len(follows):
         same &= moving[steps[follows]]
     lasting = _lasting(same, follows)
     shown = {
-        "dark": (thumbs.mean(axis=(1, 2)) < _DARK, steps),
-        "bright": (bright > _MOST_PIXELS, steps),
+        "dark": (frames.grey < _DARK, steps),
+        "bright": (frames.bright > _MOST_PIXELS, steps),
         "frozen": (lasting, steps[follows + 1]),
         "dropped": (same & ~lasting, steps[follows + 1]),
-        "reordered": _turns(changes, sizes, follows, steps),
+        "reordered": _turns(frames),
     }
     return CameraMeasures(
         {name: float(found.mean()) if len(found) else 0.0 for name, (found, _) in shown.items()},
         {name: int(at[found.argmax()]) if found.any() else 0 for name, (found, at) in shown.items()},
-        float(np.median(sharp)),
-        _normalised(np.median(thumbs, axis=0)),
+        float(np.median(frames.sharpness)),
+        frames.picture,
         len(steps),
         length,
     )
@@ -132,31 +116,6 @@ def find_motion(lanes: Sequence[NDArray[Any]]) -> NDArray[np.bool_] | None:
     return moving
 
 
-def _look(frame: NDArray[Any]) -> tuple[Numbers, float, float]:
-    """Return a frame as [16, 16] grey of 0 to 255, its sharpness, and its share of overexposed pixels."""
-    grey = frame.astype(np.float32)
-    grey = grey.mean(axis=-1) if grey.ndim == 3 else grey
-    if frame.dtype != np.uint8:
-        largest = float(np.iinfo(frame.dtype).max) if frame.dtype.kind in "ui" else 1.0
-        grey *= 255.0 / largest
-    grey = np.nan_to_num(grey)
-    fine = float(np.abs(grey[:, 1:] - grey[:, :-1]).mean()) if grey.shape[1] > 1 else 0.0
-    coarse = float(np.abs(grey[:, 4:] - grey[:, :-4]).mean()) if grey.shape[1] > 4 else 0.0
-    rows, columns = (np.linspace(0, size, _SIDE, endpoint=False).astype(int) for size in grey.shape)
-    sums = np.add.reduceat(np.add.reduceat(grey, rows, axis=0, dtype=np.float64), columns, axis=1)
-    counts = np.outer(_counts(rows, grey.shape[0]), _counts(columns, grey.shape[1]))
-    return sums / counts, fine / max(coarse, 1.0), float((grey >= _BRIGHT).mean())
-
-
-def _counts(starts: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    return np.maximum(np.diff(starts, append=size), 1)  # of a picture of fewer pixels, some are repeated
-
-
-def _normalised(picture: Numbers) -> Numbers:
-    spread = float(picture.std())
-    return (picture - picture.mean()) / spread if spread > 1.0 else np.zeros_like(picture)
-
-
 def _lasting(same: NDArray[np.bool_], follows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which equal pairs belong to a run of BURST - 1 and more."""
     lasting, start = np.zeros_like(same), 0
@@ -168,18 +127,16 @@ def _lasting(same: NDArray[np.bool_], follows: NDArray[np.int64]) -> NDArray[np.
     return lasting
 
 
-def _turns(
-    changes: Numbers, sizes: Numbers, follows: NDArray[np.int64], steps: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+def _turns(frames: FrameMeasures) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Return for each three consecutive frames whether the last goes back to the first, and its timestep."""
-    pairs = np.flatnonzero(np.diff(follows) == 1)
-    lengths = np.linalg.norm(changes, axis=1)
-    cosines = (changes[pairs] * changes[pairs + 1]).sum(axis=1) / np.maximum(lengths[pairs] * lengths[pairs + 1], 1e-9)
+    pairs, sizes = frames.pairs, frames.changes
     large = np.minimum(sizes[pairs], sizes[pairs + 1]) >= np.median(sizes) if len(pairs) else np.zeros(0, bool)
-    return (cosines < _BACK) & large, steps[follows[pairs + 1] + 1]
+    return (frames.turns < _BACK) & large, frames.steps[frames.follows[pairs + 1] + 1]
 
 
-def judge_cameras(episodes: Sequence[Mapping[str, CameraMeasures]]) -> list[Verdict]:
+def judge_cameras(
+    episodes: Sequence[Mapping[str, CameraMeasures]], limits: Thresholds = DEFAULT_THRESHOLDS
+) -> list[Verdict]:
     """Return the verdicts on episodes of one environment, whose cameras have the same names and sizes.
 
     Scores are the largest of all cameras, by check with CAMERA before its name.
@@ -190,7 +147,7 @@ def judge_cameras(episodes: Sequence[Mapping[str, CameraMeasures]]) -> list[Verd
         members = [cameras[name] for cameras in episodes]
         others = [other for other in episodes[0] if other != name] if len(episodes) >= MIN_EPISODES else []
         pictures = {other: _middle([cameras[other].picture for cameras in episodes]) for other in others}
-        for check, values in _score(members, is_compared=len(episodes) >= MIN_EPISODES).items():
+        for check, values in _score(members, limits, is_compared=len(episodes) >= MIN_EPISODES).items():
             for number, value in enumerate(values.tolist()):
                 if value >= scores[number].get(CAMERA + check, -1.0):
                     scores[number][CAMERA + check] = value
@@ -201,7 +158,7 @@ def judge_cameras(episodes: Sequence[Mapping[str, CameraMeasures]]) -> list[Verd
     ]
 
 
-def _score(members: Sequence[CameraMeasures], *, is_compared: bool) -> dict[str, Numbers]:
+def _score(members: Sequence[CameraMeasures], limits: Thresholds, *, is_compared: bool) -> dict[str, Numbers]:
     """Return the scores [N] of one camera in N episodes, by check."""
     scores = {}
     for check in _SHARES:
@@ -209,16 +166,16 @@ def _score(members: Sequence[CameraMeasures], *, is_compared: bool) -> dict[str,
         usual = float(np.median(shares)) if is_compared else 0.0
         above = float(np.quantile(shares, _UPPER)) - usual if is_compared else 0.0
         if is_compared or check not in _COMPARED:
-            scores[check] = np.maximum(shares - usual, 0) / (LIMITS[check] + above)
+            scores[check] = np.maximum(shares - usual, 0) / (limits.of_camera(check) + above)
     if is_compared:
         sharp = np.maximum([one.sharpness for one in members], 1e-6)
         blur = np.median(sharp) / sharp - 1
-        scores["blurred"] = np.maximum(blur, 0) / (LIMITS["blurred"] + max(float(np.quantile(blur, _UPPER)), 0.0))
+        scores["blurred"] = np.maximum(blur, 0) / (limits.camera_blurred + max(float(np.quantile(blur, _UPPER)), 0.0))
         middle = _middle([one.picture for one in members])
         distances = np.array([float(np.sqrt(((one.picture - middle) ** 2).mean())) for one in members])
         usual = float(np.median(distances))
         above = float(np.quantile(distances, _UPPER)) - usual
-        scores["moved"] = np.maximum(distances - usual, 0) / (above + _PICTURE_FLOOR) / LIMITS["moved"]
+        scores["moved"] = np.maximum(distances - usual, 0) / (above + _PICTURE_FLOOR) / limits.camera_moved
     return scores
 
 

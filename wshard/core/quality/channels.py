@@ -18,27 +18,29 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 
-def fill_bad(columns: Numbers) -> tuple[Numbers, Numbers]:
-    """Return channels [..., T] with invalid numbers replaced by the previous value, and a summary of them.
-
-    The summary [..., 2] has the share of invalid numbers, and the timestep of the first one.
-    """
+def fill_bad(columns: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Return channels [..., T] with invalid numbers replaced by the previous value, and which of them were invalid."""
     bad = ~np.isfinite(columns)
     if not bad.any():
-        return columns, np.zeros((*columns.shape[:-1], 2))
+        return columns, bad
     last_valid = np.maximum.accumulate(np.where(bad, -1, np.arange(columns.shape[-1])), axis=-1)
     first_valid = np.argmax(~bad, axis=-1)[..., None]  # leading invalid numbers are replaced by the first valid one
     filled = np.take_along_axis(columns, np.where(last_valid < 0, first_valid, last_valid), axis=-1)
-    summary = np.stack([bad.mean(axis=-1), np.argmax(bad, axis=-1)], axis=-1)
-    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), summary
+    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), bad
 
 
-def bends(columns: Numbers) -> Numbers:
-    """Return the distance of each timestep of channels [..., T >= 3] from the mean of its neighbours: [..., T - 2]."""
+def bends(columns: Numbers, bad: NDArray[np.bool_]) -> Numbers:
+    """Return the distance of each timestep of channels [..., T >= 3] from the mean of its neighbours: [..., T - 2].
+
+    It is 0 where one of the three numbers was invalid.
+    """
     middle = columns[..., 2:] + columns[..., :-2]
     middle *= 0.5
     np.subtract(columns[..., 1:-1], middle, out=middle)
-    return np.abs(middle, out=middle)
+    np.abs(middle, out=middle)
+    if bad.any():
+        middle[bad[..., 2:] | bad[..., 1:-1] | bad[..., :-2]] = 0.0
+    return middle
 
 
 def center(columns: Numbers) -> tuple[Numbers, Numbers]:
@@ -48,7 +50,7 @@ def center(columns: Numbers) -> tuple[Numbers, Numbers]:
     return deviations, spread
 
 
-def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numbers) -> Numbers:
+def measure_channels(columns: Numbers, bad: NDArray[np.bool_], bent: Numbers, spread: Numbers) -> Numbers:
     """Return the measures [N, measures, D] of channels [N, D, T >= 1], in the order of CHANNEL, then the phases.
 
     bad, bent, spread: results of the functions above; bent is empty for fewer than 3 timesteps.
@@ -56,9 +58,9 @@ def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numb
     episodes, channels, _ = columns.shape
     measures = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
     row_of = {name: number for number, name in enumerate(CHANNEL)}
-    measures[:, row_of["bad"]], measures[:, row_of["bad_at"]] = bad[..., 0], bad[..., 1]
-    measures[:, row_of["held"]], measures[:, row_of["held_at"]] = _measure_constant(columns)
-    measures[:, row_of["railed"]], measures[:, row_of["railed_at"]] = _measure_railed(columns)
+    measures[:, row_of["bad"]], measures[:, row_of["bad_at"]] = bad.mean(axis=-1), np.argmax(bad, axis=-1)
+    measures[:, row_of["held"]], measures[:, row_of["held_at"]] = _measure_constant(columns, bad)
+    measures[:, row_of["railed"]], measures[:, row_of["railed_at"]] = _measure_railed(columns, bad)
     if bent.shape[-1]:
         measures[:, row_of["jump"]], measures[:, row_of["jump_at"]] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
     measures[:, row_of["std"]] = spread
@@ -81,16 +83,16 @@ def longest_run(flags: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np
     return lengths, starts
 
 
-def _measure_constant(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+def _measure_constant(columns: Numbers, bad: NDArray[np.bool_]) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the longest time with a constant value in each channel, as a share of the duration, and its start."""
-    run, start = longest_run(columns[..., 1:] == columns[..., :-1])
+    run, start = longest_run((columns[..., 1:] == columns[..., :-1]) & ~bad[..., 1:])
     return run / max(columns.shape[-1] - 1, 1), start
 
 
-def _measure_railed(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+def _measure_railed(columns: Numbers, bad: NDArray[np.bool_]) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the share of timesteps at the maximum or at the minimum, whichever is larger, and the first of them."""
     low, high = columns.min(axis=-1), columns.max(axis=-1)
-    top, bottom = columns == high[..., None], columns == low[..., None]
+    top, bottom = (columns == high[..., None]) & ~bad, (columns == low[..., None]) & ~bad
     upper, lower = np.count_nonzero(top, axis=-1), np.count_nonzero(bottom, axis=-1)
     first = np.where(upper >= lower, np.argmax(top, axis=-1), np.argmax(bottom, axis=-1))
     return np.where(high > low, np.maximum(upper, lower) / columns.shape[-1], 0.0), first

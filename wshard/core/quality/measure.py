@@ -55,13 +55,13 @@ def measure_alike(layout: MeasureLayout, columns: Numbers, clocks: Sequence[Cloc
     episodes, _, length = columns.shape
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the limits of a float have infinite squares
         columns, bad = fill_bad(columns)
-        bent = bends(columns) if length > 2 else columns[..., :0]
+        bent = bends(columns, bad) if length > 2 else columns[..., :0]
         _, spread = center(columns)
         observed, acted = layout.channel_range("signal/"), layout.channel_range("action/")
         rated = acted if acted.stop else observed
         episode_measures = np.empty((episodes, 4))
         episode_measures[:, 0] = length
-        episode_measures[:, 1], episode_measures[:, 2] = _longest_stall(layout, columns)
+        episode_measures[:, 1], episode_measures[:, 2] = _longest_stall(layout, columns, bad)
         episode_measures[:, 3] = _roughness(bent[:, rated], spread[:, rated], length)
         lag = measure_lag(columns[:, acted][:, :MAX_ACTING], columns[:, observed][:, :MAX_SEEN])
         channels = measure_channels(columns, bad, bent, spread).reshape(episodes, -1)
@@ -69,11 +69,14 @@ def measure_alike(layout: MeasureLayout, columns: Numbers, clocks: Sequence[Cloc
         return np.concatenate([episode_measures, np.stack(clock), lag, channels], axis=1).astype(np.float32)
 
 
-def _longest_stall(layout: MeasureLayout, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+def _longest_stall(
+    layout: MeasureLayout, columns: Numbers, bad: NDArray[np.bool_]
+) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the longest time without motion in any lane as a share of the duration, and its start, [N] each.
 
     A lane's motion is measured over several timesteps, in its own unit, by its most moving channel. A lane that moves
-    no further in several timesteps than in one is noise, and is ignored. Without observations, actions are used.
+    no further in several timesteps than in one is noise, and is ignored; so are gaps. Without observations, actions are
+    used.
     """
     episodes, _, length = columns.shape
     lane_ranges = layout.lane_ranges("signal/") or [layout.channel_range("action/")]
@@ -85,7 +88,8 @@ def _longest_stall(layout: MeasureLayout, columns: Numbers) -> tuple[Numbers, ND
     typical = _typical(far_paces)
     moving = typical > 2 * _typical(near_paces)
     speed = np.where(moving, far_paces / np.where(moving, typical, 1.0), -np.inf).max(axis=1)
-    run, start = longest_run((speed < STILL_SPEED) & moving.any(axis=1))
+    in_gap = np.logical_or.reduce(bad[:, starts[0] : lane_ranges[-1].stop, _STRIDE:], axis=1)
+    run, start = longest_run((speed < STILL_SPEED) & moving.any(axis=1) & ~in_gap)
     return run / speed.shape[-1], start
 
 

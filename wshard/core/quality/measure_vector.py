@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
-VERSION: Final = "3"
+VERSION: Final = "5"
 """Version of measures and checks; stored measures of another version are not used."""
 
 PHASES: Final = 8

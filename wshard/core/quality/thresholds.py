@@ -23,8 +23,8 @@ CAMERA: Final = "camera-"
 class Thresholds:
     """Limits of the quality checks. Score = measured value / limit: 1 and above is flagged; a limit of inf never is.
 
-    The last seven are multiples of the usual distance of a measure from the median (the 85th percentile of the
-    environment).
+    From `frozen` to `unusual`, they are multiples of the usual distance of a measure from the median (the 85th
+    percentile of the environment). Those of cameras are beyond what is usual.
 
     Args:
         missing: Share of missing timesteps.
@@ -42,6 +42,13 @@ class Thresholds:
         lag: Delay between actions and states.
         rough: Roughness of the motion.
         unusual: Distance of the values from usual ones.
+        camera_dark: Share of black frames.
+        camera_bright: Share of overexposed frames.
+        camera_frozen: Share of frames of spans in which nothing changes.
+        camera_dropped: Share of frames that equal the one before.
+        camera_reordered: Share of frames that go back and forth.
+        camera_blurred: How much less sharp.
+        camera_moved: Distance from the usual picture, in usual distances.
 
     Examples:
         >>> Thresholds(missing=0.01).missing
@@ -63,12 +70,24 @@ class Thresholds:
     lag: float = 1.5
     rough: float = 6.0
     unusual: float = 35.0
+    camera_dark: float = 0.02
+    camera_bright: float = 0.02
+    camera_frozen: float = 0.1
+    camera_dropped: float = 0.03
+    camera_reordered: float = 0.04
+    camera_blurred: float = 0.15
+    camera_moved: float = 1.3
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
                 raise QualityError(f"limit {field.name!r}: expected a number > 0, found {value!r}")
+
+    def of_camera(self, check: str) -> float:
+        """Return the limit of a check of cameras, named without CAMERA."""
+        limit: float = getattr(self, f"camera_{check}")
+        return limit
 
 
 DEFAULT_THRESHOLDS: Final = Thresholds()

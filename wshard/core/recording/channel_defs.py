@@ -16,9 +16,10 @@ from wshard.core.array_fields import DType
 from wshard.core.channel_kinds import checked_kinds
 from wshard.core.channel_names import checked_names
 from wshard.core.container.codec_plan import CodecPlan, frames_by_block
+from wshard.core.episode.camera_encoding import CameraEncoding
 from wshard.core.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
-from wshard.core.episode.meta_reader import Declaration
 from wshard.core.episode.meta_writer import check_described
+from wshard.core.recording.recorded_lane import RecordedLane
 from wshard.core.types import Array, Modality
 from wshard.errors import EpisodeError, FormatWarning
 
@@ -34,7 +35,7 @@ ACTION_IDS: Final = ("action", "actions", "act", "ctrl", "control")
 
 _PREFIXES: Final = ("signal", "action")
 _OPTIONS: Final = (
-    *("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type", "names", "unit", "kinds"),
+    *("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type", "names", "unit", "kinds", "codec"),
 )
 _KEYS: Final = ("id", "name", "dtype", "shape", "signal_block", "modality", *_OPTIONS)
 
@@ -46,7 +47,7 @@ class ChannelDef:
     Args:
         name: The id of the lane, such as "state".
         dtype: The type of its values.
-        shape: The shape of one timestep, [] for a scalar.
+        shape: The shape of one timestep, [] for a scalar; with a codec, [] = that of the first frame.
         modality: The kind of data in a multi-modal lane.
         compression: For this channel only, as in save_wshard.
         frame_steps: For this channel only, as in save_wshard.
@@ -57,6 +58,7 @@ class ChannelDef:
         names: The names of the components of a timestep along its last axis, such as joints.
         unit: The unit of the values, free text.
         kinds: What the channels are, such as ("3:number", "4:quaternion").
+        codec: Encode frames [H, W, C] while recording: "h264", "av1", "jpeg:90" or "png", which also takes uint16.
 
     Examples:
         >>> ChannelDef("state", DType.FLOAT32, [3]).shape
@@ -76,6 +78,7 @@ class ChannelDef:
     names: Sequence[str] = ()
     unit: str = ""
     kinds: Sequence[str] = ()
+    codec: str | None = None
 
     @staticmethod
     def of(channel: ChannelDef | Mapping[str, Any]) -> ChannelDef:
@@ -95,7 +98,7 @@ class ChannelDef:
         try:
             return ChannelDef(
                 rest if has_prefix else name,
-                DType.parse(channel.get("dtype", DType.FLOAT32), f"channel {name!r}: dtype"),
+                DType.parse(channel.get("dtype", "u8" if "codec" in channel else "f32"), f"channel {name!r}: dtype"),
                 tuple(channel.get("shape", ())),
                 None if modality is None else Modality.parse(modality),
                 prefix=prefix if has_prefix else "",
@@ -109,12 +112,15 @@ class ChannelDef:
         """The possible blocks of its values: one, or observation and action if timesteps decide."""
         return tuple(f"{prefix}/{self.name}" for prefix in ((self.prefix,) if self.prefix else _PREFIXES))
 
-    def declare(self, prefix: str) -> Declaration:
-        """Return the declaration of the lane under "signal" or "action"; raises EpisodeError for an invalid one."""
+    def declare(self, prefix: str) -> RecordedLane:
+        """Return the lane under "signal" or "action".
+
+        Raises EpisodeError for an invalid definition, MissingExtraError if the library of its codec is not installed.
+        """
         if not all(hasattr(size, "__index__") and size >= 0 for size in self.shape):
             raise EpisodeError(f"channel {self.name!r}: expected a shape of sizes >= 0, found {list(self.shape)}")
         shape = tuple(int(size) for size in self.shape)
-        lane = Declaration(
+        lane = RecordedLane(
             f"{prefix}/{self.name}",
             DType.parse(self.dtype),
             shape,
@@ -125,12 +131,19 @@ class ChannelDef:
             names=checked_names(self.names, f"channel {self.name!r}"),
             unit=self.unit,
             kinds=checked_kinds(self.kinds, f"channel {self.name!r}"),
+            codec=None if self.codec is None else CameraEncoding.parse(self.codec, f"channel {self.name!r}: codec"),
         )
         check_described(lane)
+        if lane.codec is not None:
+            if self.compression is not None or self.frame_steps is not None:
+                raise EpisodeError(f"channel {self.name!r}: expected a codec, or compression and frame_steps, not both")
+            if shape or lane.dtype not in {DType.UINT8, DType.UINT16}:
+                lane.check_frames(lane.codec, shape)
+            lane.codec.import_libraries()
         return lane
 
 
-def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaration]:
+def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, RecordedLane]:
     """Return the declarations of the channels that may be `prefix` ("signal" or "action"), by name.
 
     Raises EpisodeError for duplicate names.
@@ -176,7 +189,7 @@ def warn_without_actions(
     where: str, channels: Sequence[ChannelDef], written: Iterable[str], names: Collection[str]
 ) -> None:
     """Warn of channels that could be meant as actions, if there is no action among the written blocks."""
-    plain = [channel for channel in channels if not channel.prefix and channel.modality is None]
+    plain = [channel for channel in channels if not (channel.prefix or channel.modality or channel.codec)]
     undecided = [channel.name for channel in plain if channel.name in names]
     if undecided and not any(block.startswith("action/") for block in written):
         text = (
@@ -205,10 +218,10 @@ def check_step(
     return step if reward is not None else step[1:]
 
 
-def check_value(value: Any, lane: Declaration) -> Array:
+def check_value(value: Any, lane: RecordedLane) -> Array:
     """Convert a value to an array of the lane's shape and dtype; raises EpisodeError if that is impossible."""
     array = value if type(value) is np.ndarray else array_of(value, lane.block)
-    if array.shape != lane.shape:
+    if array.shape != lane.shape and (lane.shape or lane.codec is None):
         raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
     target = lane.dtype.numpy_dtype
     converted = array if array.dtype == target else _convert(array, target)
@@ -244,8 +257,8 @@ def read_definitions(
 
 
 def check_values(
-    values: Mapping[str, Any], lanes: Mapping[str, Declaration], kind: str
-) -> list[tuple[Declaration, Array]]:
+    values: Mapping[str, Any], lanes: Mapping[str, RecordedLane], kind: str
+) -> list[tuple[RecordedLane, Array]]:
     """Return each value as an array, with its lane. Raises EpisodeError, as for unknown names."""
     rows = []
     for name, value in values.items():

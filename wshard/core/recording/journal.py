@@ -9,11 +9,9 @@ import contextlib
 import json
 import os
 import sys
-from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from wshard.core.array_fields import DType
 from wshard.core.container.atomic_write import sync_folder
@@ -27,25 +25,27 @@ from wshard.core.container.layout import (
     checksum,
 )
 from wshard.core.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
-from wshard.core.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
+from wshard.core.episode.meta_reader import META_BLOCKS, Description, read_description
 from wshard.core.episode.meta_writer import write_description
 from wshard.core.files.regular import map_file, needs_local_disk
+from wshard.core.recording.flushed_rows import FlushedFrames, FlushedRows
+from wshard.core.recording.recorded_lane import RecordedLane
 from wshard.errors import FormatError, RecordingExistsError
 
 if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wshard.core.container.layout import Buffer
 
 STEP_LANES: Final = (
-    Declaration(REWARD, DType.FLOAT32),
-    Declaration(DONE, DType.BOOL),
-    Declaration(TICKS, DType.INT32),
-    Declaration(TRUNCATIONS, DType.BOOL),
+    RecordedLane(REWARD, DType.FLOAT32),
+    RecordedLane(DONE, DType.BOOL),
+    RecordedLane(TICKS, DType.INT32),
+    RecordedLane(TRUNCATIONS, DType.BOOL),
 )
 
 
@@ -118,50 +118,21 @@ def append(file: IO[bytes], kind: bytes, pieces: Sequence[Buffer], steps: int = 
         file.write(piece)
 
 
-def append_lanes(file: IO[bytes], blocks: Sequence[str]) -> None:
+def append_lanes(file: IO[bytes], lanes: Sequence[RecordedLane]) -> None:
     """Append the record with the lanes of the following rows, in order."""
-    append(file, JOURNAL_LANES, (json.dumps(list(blocks)).encode(),))
+    append(file, JOURNAL_LANES, (json.dumps([lane.to_json() for lane in lanes]).encode(),))
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Flushes:
-    """Offset in the file of each flush's payload, and its number of timesteps."""
-
-    starts: array[int]
-    steps: array[int]
-
-
-class Rows(Sequence["Buffer"]):
-    """The rows of one lane, flush by flush, as lazy views of the file, as long recordings have many flushes.
-
-    preceding_size: bytes per timestep of the lanes before it.
-    """
-
-    def __init__(self, data: memoryview, flushes: _Flushes, preceding_size: int, step_size: int) -> None:
-        self._data = data
-        self._flushes = flushes
-        self._preceding_size = preceding_size
-        self._step_size = step_size
-
-    def __len__(self) -> int:
-        return len(self._flushes.starts)
-
-    def __getitem__(self, number: Any) -> Any:
-        """Return the lane's bytes in this flush."""
-        start, steps = self._flushes.starts[number], self._flushes.steps[number]
-        first = start + self._preceding_size * steps
-        return self._data[first : first + self._step_size * steps]
-
-
-@dataclass(frozen=True)
 class Journal:
-    """The intact part of a journal. pieces: rows of each lane, flush by flush, as views of the file."""
+    """The intact part of a journal: rows of each lane, and frames of those with a codec, as views of the file."""
 
     description: Description
     pieces: Mapping[str, Sequence[Buffer]]
+    frames: Mapping[str, FlushedFrames] = field(default_factory=dict)
 
 
 def read(file: IO[bytes], where: str) -> Journal:
@@ -182,10 +153,15 @@ def read(file: IO[bytes], where: str) -> Journal:
     if lane_record is None:
         return Journal(replace(description, length=0), {})
     lanes = _lanes(lane_record, description, where)
-    flushes = _flushes(records, sum(lane.step_size for lane in lanes), where)
+    flushes = FlushedRows(data, lanes)
+    for kind, steps, start, payload in records:
+        if kind != JOURNAL_ROWS:
+            raise FormatError(f"{where}: expected {JOURNAL_ROWS!r}, found {kind!r} of {len(payload)} bytes")
+        flushes.add(start, steps, len(payload), where)
+    if not (length := sum(flushes.steps)):
+        flushes = FlushedRows(data, lanes := [lane.without_codec() for lane in lanes])
     declared = {lane.block: lane for lane in lanes if lane.block in description.declared}
-    description = replace(description, declared=declared, length=sum(flushes.steps))
-    return Journal(description, _split(data, flushes, lanes))
+    return Journal(replace(description, declared=declared, length=length), flushes.lanes(), flushes.frames())
 
 
 class _Record(NamedTuple):
@@ -210,38 +186,17 @@ def _intact_records(data: memoryview) -> Iterator[_Record]:
         position += head_size + size
 
 
-def _lanes(record: _Record, description: Description, where: str) -> list[Declaration]:
+def _lanes(record: _Record, description: Description, where: str) -> list[RecordedLane]:
     declared = {**description.declared, **{lane.block: lane for lane in STEP_LANES}}
     try:
-        names = json.loads(bytes(record.payload)) if record.kind == JOURNAL_LANES else None
+        entries = json.loads(bytes(record.payload)) if record.kind == JOURNAL_LANES else None
     except (ValueError, RecursionError):
-        names = None
-    recorded = names if isinstance(names, list) else []
-    step_lanes = [lane.block for lane in STEP_LANES if lane.block != REWARD or REWARD in recorded]
-    if recorded[-len(step_lanes) :] != step_lanes or len(set(map(repr, recorded))) != len(recorded):
+        entries = None
+    entries = entries if isinstance(entries, list) else []
+    step_lanes = [lane.block for lane in STEP_LANES if lane.block != REWARD or REWARD in entries]
+    if entries[-len(step_lanes) :] != step_lanes:
         raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {record.kind!r}")
-    unknown = [name for name in recorded if not isinstance(name, str) or name not in declared]
-    if unknown:
-        raise FormatError(f"{where}: expected declared lanes, found {unknown[0]!r}")
-    return [declared[name] for name in recorded]
-
-
-def _flushes(records: Iterator[_Record], step_size: int, where: str) -> _Flushes:
-    flushes = _Flushes(array("Q"), array("L"))
-    for kind, steps, start, payload in records:
-        if kind != JOURNAL_ROWS or len(payload) != steps * step_size:
-            raise FormatError(
-                f"{where}: expected {JOURNAL_ROWS!r} of {steps * step_size} bytes for {steps} timesteps, "
-                f"found {kind!r} of {len(payload)}"
-            )
-        flushes.starts.append(start)
-        flushes.steps.append(steps)
-    return flushes
-
-
-def _split(data: memoryview, flushes: _Flushes, lanes: Sequence[Declaration]) -> dict[str, Rows]:
-    pieces, preceding_size = {}, 0
-    for lane in lanes:
-        pieces[lane.block] = Rows(data, flushes, preceding_size, lane.step_size)
-        preceding_size += lane.step_size
-    return pieces
+    lanes = [RecordedLane.read(entry, declared, where) for entry in entries]
+    if len({lane.block for lane in lanes}) != len(lanes):
+        raise FormatError(f"{where}: expected each lane once, found {', '.join(lane.block for lane in lanes)}")
+    return lanes

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -16,11 +18,14 @@ import numpy as np
 from wshard.core.container.atomic_write import remove_left_behind, sync_folder
 from wshard.core.container.codec import CompressionType
 from wshard.core.container.codec_plan import CodecPlan, Compression
+from wshard.core.episode.encoded_lane import image_table
 from wshard.core.episode.lanes import REWARD, TRUNCATIONS
 from wshard.core.episode.store import store
+from wshard.core.files.regular import map_file
+from wshard.core.media.video_stream import write_mp4
 from wshard.core.recording import journal
 from wshard.core.recording.journal import STEP_LANES
-from wshard.errors import FormatError, LaneError, RecordingExistsError
+from wshard.errors import CodecError, FormatError, LaneError, RecordingExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from wshard.core.container.codec_plan import FrameSteps
     from wshard.core.container.layout import Buffer
     from wshard.core.episode.meta_reader import Description
+    from wshard.core.recording.flushed_rows import FlushedFrames
 
 
 def finalise(file: IO[bytes], target: Path, description: Description, plan: CodecPlan) -> int:
@@ -47,7 +53,25 @@ def finalise(file: IO[bytes], target: Path, description: Description, plan: Code
         description = replace(description, synthesized=description.synthesized | {REWARD})
     if not any(np.frombuffer(piece, np.uint8).any() for piece in pieces[TRUNCATIONS]):
         del pieces[TRUNCATIONS]  # as in a batch save, where "no truncations recorded" is the absence of the lane
-    return store(target, description, pieces, plan)
+    with contextlib.ExitStack() as files:
+        for block, frames in recorded.frames.items():
+            pieces[block] = _pack(frames, description, files, target)
+        return store(target, description, pieces, plan)
+
+
+def _pack(
+    frames: FlushedFrames, description: Description, files: contextlib.ExitStack, target: Path
+) -> Sequence[Buffer]:
+    """Return the block of a lane's frames; that of a video is a temporary file beside the target, closed by `files`."""
+    if frames.lane.encoding != "mp4":
+        return (image_table(chain.from_iterable(frames.sizes())), *frames)
+    where = f"{target}: block {frames.lane.block!r}"
+    file = files.enter_context(tempfile.TemporaryFile(dir=target.parent))  # noqa: SIM115  (see above)
+    count = write_mp4(file, frames, frames.codec, fps=description.timebase.tick_hz, where=where)
+    if count != description.length:
+        raise CodecError(f"{where}: expected {description.length} frames, found {count}")
+    file.flush()
+    return (map_file(file.fileno(), where),)
 
 
 def _zeros(count: int) -> Sequence[Buffer]:

@@ -10,14 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, SupportsFloat, SupportsIndex
 
-import numpy as np
-
 from wshard.core.arguments import seconds, timesteps
 from wshard.core.container.atomic_write import remove_left_behind
 from wshard.core.container.codec import CompressionLevel, CompressionType
 from wshard.core.container.layout import JOURNAL_ROWS
-from wshard.core.episode.encode import as_bytes
-from wshard.core.episode.meta_reader import Declaration, Description
+from wshard.core.episode.meta_reader import Description
+from wshard.core.media.video_stream import GROUP
 from wshard.core.recording import journal
 from wshard.core.recording.channel_defs import (
     ACTION_IDS,
@@ -31,14 +29,19 @@ from wshard.core.recording.channel_defs import (
     warn_without_actions,
 )
 from wshard.core.recording.journal import STEP_LANES
+from wshard.core.recording.pending_rows import PendingRows
 from wshard.core.recording.recover import finalise
-from wshard.core.types import Array, TimebaseSpec
+from wshard.core.types import TimebaseSpec
 from wshard.errors import EpisodeError, RecordingStateError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
+
     from wshard.core.container.codec_plan import Compression, FrameSteps
+    from wshard.core.recording.recorded_lane import RecordedLane
+    from wshard.core.types import Array
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
@@ -59,7 +62,7 @@ class WShardStreamWriter:
         max_timesteps: Further timesteps are refused; None = no limit.
         compression: As in save_wshard.
         compression_level: As in save_wshard.
-        flush_interval: Timesteps between flushes.
+        flush_interval: Timesteps between flushes; at most 10 if a channel has a codec.
         channels: Another name for channel_defs.
         action_defs: The actions; without them a channel may be either, unless it specifies which.
         flush_seconds: Seconds after which the next timestep triggers a flush.
@@ -118,8 +121,7 @@ class WShardStreamWriter:
         self._discards = on_error == "discard"
         self._file: IO[bytes] | None = None
         self._description = Description(episode_id)
-        self._buffers: dict[str, Array] = {}
-        self._pending_count = 0
+        self._pending: PendingRows | None = None
         self._steps = 0
         self._finalized = False
 
@@ -205,9 +207,9 @@ class WShardStreamWriter:
             done = terminated
         if observations is None and actions is None and isinstance(t, Mapping):
             rows = check_values(t, self._lanes_by_name, "")
-            expected = () if self._buffers else self._channels
+            expected = () if self._pending else self._channels
             check_channels(f"timestep {self._steps}", expected, {lane.block for lane, _ in rows}, list(t))
-            if not self._buffers:
+            if not self._pending:
                 warn_without_actions(str(self.path), self._channels, [lane.block for lane, _ in rows], t)
             t = self._steps
         else:
@@ -215,33 +217,27 @@ class WShardStreamWriter:
             rows += check_values(actions or {}, self._actions, "action ")
         self._append(rows, check_step(t, reward, done, truncated))
 
-    def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
-        if not self._buffers:
-            self._begin_lanes([lane for lane, _ in rows], {block for block, _ in step})
-        elif len(rows) + len(step) != len(self._buffers) or any(block not in self._buffers for block, _ in step):
-            raise EpisodeError(
-                f"timestep {self._steps}: expected what the first timestep had: {', '.join(self._buffers)}; "
-                f"found {', '.join([lane.block for lane, _ in rows] + [block for block, _ in step])}"
-            )
-        for lane, _ in rows:
-            if lane.block not in self._buffers:
-                raise EpisodeError(f"timestep {self._steps}: channel {lane.block!r} was absent in the first timestep")
-        row = self._pending_count
-        for lane, value in rows:
-            self._buffers[lane.block][row] = value
-        for block, number in step:
-            self._buffers[block][row] = number
-        self._pending_count += 1
+    def _append(self, rows: Sequence[tuple[RecordedLane, Array]], step: Sequence[tuple[str, float]]) -> None:
+        pending = self._pending or self._begin_lanes(rows, {block for block, _ in step})
+        pending.check(rows, step, self._steps)
+        if pending.encodes:
+            with self._journal():  # frames that cannot be encoded would leave a gap in their video
+                pending.encode(rows)
+        pending.append(rows, step)
         self._steps += 1
-        if self._pending_count == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
+        if pending.count == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
             self.flush()
 
-    def _begin_lanes(self, channels: Sequence[Declaration], step_blocks: set[str]) -> None:
+    def _begin_lanes(self, rows: Sequence[tuple[RecordedLane, Array]], step_blocks: set[str]) -> PendingRows:
+        channels = [lane.begin(value.shape) for lane, value in rows]
         lanes = (*channels, *(lane for lane in STEP_LANES if lane.block in step_blocks))
+        if any(lane.codec for lane in channels):
+            self._capacity = min(self._capacity, GROUP)
+        self._pending = PendingRows(lanes, self._capacity)
         with self._journal() as file:
-            journal.append_lanes(file, [lane.block for lane in lanes])
-        self._buffers = {lane.block: np.zeros((self._capacity, *lane.shape), lane.dtype.numpy_dtype) for lane in lanes}
+            journal.append_lanes(file, lanes)
         self._description = replace(self._description, declared={lane.block: lane for lane in channels})
+        return self._pending
 
     @contextlib.contextmanager
     def _journal(self) -> Iterator[IO[bytes]]:
@@ -260,15 +256,14 @@ class WShardStreamWriter:
     def flush(self) -> None:
         """Append the pending timesteps to the .partial file; raises OSError and ends the recording if that fails."""
         self._flushed_at = time.monotonic()
-        if not self._pending_count:
+        if self._pending is None or not self._pending.count:
             return
-        rows = [piece for buffer in self._buffers.values() for piece in as_bytes(buffer[: self._pending_count])]
+        count = self._pending.count
         with self._journal() as file:
-            journal.append(file, JOURNAL_ROWS, rows, self._pending_count)
+            journal.append(file, JOURNAL_ROWS, self._pending.take(), count)
             file.flush()
             if self._fsync:
                 os.fsync(file.fileno())
-        self._pending_count = 0
 
     def end_episode(self, *, metadata: Mapping[str, Any] | None = None) -> int:
         """Publish the episode file and remove the .partial; returns the file's size in bytes.
@@ -292,6 +287,8 @@ class WShardStreamWriter:
 
     def _close(self, *, remove: bool) -> None:
         if self._file is not None:
+            if self._pending is not None:
+                self._pending.close()
             if remove:
                 self.partial.unlink(missing_ok=True)  # while locked, so as not to remove another writer's file
             with contextlib.suppress(OSError):  # the disk is full, which the error being raised says already

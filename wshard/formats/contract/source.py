@@ -149,7 +149,7 @@ class SourceContract:
                 assert mapped.statements(key) == base.statements(key)
                 assert mapped.missing_files(key) == base.missing_files(key) == []
                 assert np.array_equal(mapped.find_missing(key, new), base.find_missing(key, name))  # type: ignore[arg-type]
-            assert mapped.is_current() == base.is_current() == base.stays_open
+            assert all(mapped.is_current(key) == base.is_current(key) == base.stays_open for key in expected)
 
 
 def _new_folder(folder: Path, name: str) -> Path:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from wshard.core.files.local import LocalPlace
 from wshard.errors import FormatError, LimitError
 from wshard.formats.npz import MAX_MEMBER_SIZE, check_members, map_npz, read_npy_header, translate_npz_errors
 
@@ -98,8 +99,14 @@ class NpzRows:
     def close(self) -> None:
         """Close the file; rows returned earlier stay valid."""
         self._columns = {}
+        vars(self).pop("_mapped", None)
         self._archive.close()
         self._file.close()
+
+    @cached_property
+    def _mapped(self) -> Array | None:
+        """The bytes of the file, mapped once for all arrays: each map is an open file."""
+        return np.memmap(self._file, np.uint8, "r") if isinstance(self._place, LocalPlace) else None
 
     def column(self, name: str) -> Any:
         """Return an array by its name, which is read by slices; raises FormatError."""
@@ -111,7 +118,7 @@ class NpzRows:
             with translate_npz_errors(where):
                 is_stored = info.compress_type == zipfile.ZIP_STORED
                 if is_stored:
-                    self._columns[name] = map_npz(self._place, name)
+                    self._columns[name] = map_npz(self._place, name, self._mapped)
                 else:
                     member: Any = self._archive.open(info)
                     self._columns[name] = NpzColumn(member, info.file_size, where, any_order=self._any_order)

@@ -12,7 +12,7 @@ from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.episode.step_texts import TASK
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft_sink import list_losses
+from wshard.formats.draft_sink import advise_on_rate, list_losses
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import child, expect_group
 from wshard.formats.hdf5.robomimic import ENV_ARGS, FILTERS, MODEL, NEXT, TEXT_BLOCKS, RobomimicSource
@@ -120,12 +120,11 @@ class RobomimicSink(Hdf5Sink):
         if existing != env_args:
             expected, found = _settings(existing), _settings(env_args)
             differ = (name for name in (*expected, *found) if expected.get(name) != found.get(name))
-            name, advice = next(differ, "env_kwargs"), "write it to another file"
-            if name == _RATE:
-                advice += f"; or, if it is of times, state it in the layout: rate = {ep.timebase.tick_hz:.0f}"
+            name = next(differ, "env_kwargs")
+            advice = advise_on_rate(ep.timebase) if name == _RATE else ""
             raise EpisodeError(
                 f"{self._where}: episode {ep.id!r}: expected the env_args of the file, "
-                f"{name} = {expected.get(name)!r}, found {found.get(name)!r}; {advice}"
+                f"{name} = {expected.get(name)!r}, found {found.get(name)!r}; write it to another file{advice}"
             )
 
     def _add_filters(self, ep: Episode, group: Any) -> None:
@@ -142,6 +141,19 @@ class RobomimicSink(Hdf5Sink):
         data = self._file[_DATA]
         data.attrs["total"] = sum(int(data[name].attrs.get("num_samples", 0)) for name in data)
         self._close_file()
+
+    def shared_rate(self, info: EpisodeInfo) -> float | None:
+        """Return the rate, which env_args state for all episodes."""
+        return None if info.timebase.assumed else info.timebase.tick_hz
+
+    def shared_settings(self, info: EpisodeInfo) -> dict[str, Any]:
+        """Return the environment and its settings but for the rate, as the file has one env_args."""
+        args = environment_of(info)
+        settings = args.pop("env_kwargs", None)
+        fields = {f"{ENV_ARGS}.{name}": value for name, value in args.items()}
+        inner = settings if isinstance(settings, dict) else {}
+        fields |= {f"{ENV_ARGS}.env_kwargs.{name}": value for name, value in inner.items() if name != _RATE}
+        return {"env": fields.pop(f"{ENV_ARGS}.env_name", "")} | {f"meta.{name}": fields[name] for name in fields}
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""

@@ -94,7 +94,8 @@ class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
         array = np.asarray(rows != 0 if column.kind == "flags" else rows, dtype=lane.dtype.numpy_dtype)
         if array.size != (last - first) * math.prod(lane.shape):
             raise FormatError(f"{where}: expected {last - first} rows of {list(lane.shape)}, found {list(array.shape)}")
-        return np.ascontiguousarray(array.reshape(last - first, *lane.shape))
+        copy = None if array.flags.owndata else True  # rows of a mapped file would hold it open
+        return np.array(array.reshape(last - first, *lane.shape), order="C", copy=copy)
 
     def _encoded(self, ref: _Ref, info: EpisodeInfo, block: str) -> ImageFrames:
         lane, column = info.lanes[block], cast("ColumnInfo", info).columns[block]

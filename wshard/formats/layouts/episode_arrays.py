@@ -10,7 +10,8 @@ from wshard.errors import ArrayKindError, FormatError, LayoutError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.cameras import listed_images
 from wshard.formats.layouts.columns import of_batch, path_in, rows_of, stacked, taken, turned, value_of
-from wshard.formats.layouts.layout import ACTION
+from wshard.formats.layouts.layout import ACTION, ArrayRule
+from wshard.formats.layouts.plan import NOT_DESCRIBED
 from wshard.formats.layouts.step_values import as_flags, at_last_step, nanoseconds, read_by_rule
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from wshard.formats.layouts.columns import ArrayFile, RowArray
     from wshard.formats.layouts.episodes import EpisodeSlice
-    from wshard.formats.layouts.layout import ArrayRule, EpisodeLayout
+    from wshard.formats.layouts.layout import EpisodeLayout
     from wshard.formats.layouts.plan import ArrayPlan
 
 MUST_FIT: Final = frozenset((ACTION, rules.REWARD, rules.END, rules.TRUNCATED, rules.TIME))
@@ -105,7 +106,7 @@ class EpisodeArrays:
             if rule.role in (rules.END, rules.TRUNCATED) and not column.shape:
                 length = count_steps(self._layout.episodes.steps, views, where)
                 views[path] = replace(rule, once=False), at_last_step(column, length)
-        return views
+        return views | {path: (ArrayRule(path, rules.SKIP), NOT_DESCRIBED) for path in plan.undescribed}
 
     def _of_batch(self, column: RowArray) -> tuple[Any, bool]:
         ref, axis = self._episode, self._layout.episodes.axis
@@ -125,7 +126,7 @@ def has_steps(column: Any, length: int, rule: ArrayRule, *, is_short: bool) -> b
 def count_steps(steps: str, views: Mapping[str, tuple[ArrayRule, Any]], where: str) -> int:
     """Return the number of rows of an episode: of the array of timesteps, of actions, or of most arrays."""
     if steps:
-        if steps not in views:
+        if isinstance(views.get(steps, (None, ""))[1], str):
             raise LayoutError(f"{where}: expected an array {steps!r}, whose rows are the timesteps, found none")
         return int(views[steps][1].shape[0])
     columns = ((rule, column) for rule, column in views.values() if not isinstance(column, str) and column.shape)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from wshard.core.files.place import Place
 
@@ -39,6 +39,7 @@ ARRAY_SUFFIXES: Final = tuple(
 )
 """The files of containers but videos, which belong to those of others."""
 
+_FIELD: Final = re.compile(r"\{[^{}]+\}")
 _FILES: Final = tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 
 FILE, GROUP, NUMBER, ROW, COLUMN = "file", "group", "number", "row", "column"
@@ -72,6 +73,7 @@ CALLED: Final[Mapping[str, tuple[str, ...]]] = {
 
 UNITS: Final[Mapping[str, float]] = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 """Nanoseconds of the units of time."""
+_UNIT_WORDS: Final = {"sec": "s", "secs": "s", "seconds": "s", "msec": "ms", "usec": "us", "nsec": "ns"}
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,11 @@ class EpisodeLayout:
         return bool(self.cameras or self.details) or any(rule.files for rule in self.arrays)
 
     @cached_property
+    def companions(self) -> tuple[str, ...]:
+        """The paths of the other files of an episode, with "*" for what differs between episodes."""
+        return tuple(_FIELD.sub("*", path) for path in (*self.cameras.values(), self.details) if path)
+
+    @cached_property
     def has_lists(self) -> bool:
         """Whether each row of a table, or each document of a JSON file, is an episode with lists."""
         return self.episodes.by == ROW and self.container in ("table", "json") and not self.episodes.arrays
@@ -236,6 +243,12 @@ class EpisodeLayout:
     def names(self, path: str) -> bool:
         """Return True for an array that a rule fits."""
         return any(rule.pattern == path or fnmatchcase(path, rule.pattern) for rule in self.arrays)
+
+
+def unit_of_words(words: Sequence[str]) -> str:
+    """Return the unit that the last of these words to be one names, "" for none."""
+    named = [_UNIT_WORDS.get(word, word) for word in words if word in UNITS or word in _UNIT_WORDS]
+    return named[-1] if named else ""
 
 
 def may_have_layout(path: str) -> bool:

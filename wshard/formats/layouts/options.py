@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode
 
+from wshard.core.channel_names import shorten_names
 from wshard.core.episode.meta_reader import usable_rate
 from wshard.errors import LayoutError
 from wshard.formats.layouts import layout as rules
-from wshard.formats.layouts.layout import UNITS, ArrayRule, EpisodeRule
+from wshard.formats.layouts.layout import UNITS, ArrayRule, EpisodeRule, unit_of_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wshard.formats.layouts.layout import EpisodeLayout
 
+_WIDTH: Final = 72  # of names in a line
+_WORD: Final = re.compile("[a-z]+")
 _LISTS: Final = frozenset(("actions", "skip", "apart"))
 _ROLES: Final = {
     "reward": rules.REWARD, "end": rules.END, "truncated": rules.TRUNCATED, "success": rules.SUCCESS, "task": rules.TASK
@@ -28,11 +32,11 @@ class TableOptions:
     """What the columns of a table are, by their names; "": none, or the usual name.
 
     episode: says which episode a row belongs to; without it the table is one. by: how it says so, as in EpisodeRule:
-    "" by its values, else "ends", "starts" or "restarts". time: when a row was taken, in `unit`
-    (s, ms, us, ns; not needed for dates). rate: rows per second. actions: make the lane action/actions, in this order;
-    the other numbers make signal/state, but for those to skip. apart: columns that make a lane each instead. sparse:
-    "apart" if all do that lack too many values; references of older archives say nothing. guessed: "yes" if the columns
-    say so themselves.
+    "" by its values, else "ends", "starts" or "restarts". time: when a row was taken, in `unit` (s, ms, us, ns; not
+    needed for dates, and where the name ends with it). rate: rows per second. actions: make the lane action/actions,
+    in this order; the other numbers make signal/state, but for those to skip. apart: columns that make a lane each
+    instead. sparse: "apart" if all do that lack too many values; references of older archives say nothing. guessed:
+    "yes" if the columns say so themselves.
     """
 
     episode: str = ""
@@ -87,9 +91,9 @@ def describe_options(options: TableOptions) -> str:
     parts += [f"episodes {_BY.get(options.by, 'by column')} {options.episode!r}" if options.episode else "one episode"]
     parts += [f"clock {options.time!r}" if options.time else ""]
     parts += [f"{options.rate:g} Hz" if options.rate else ""]
-    parts += [f"actions {', '.join(options.actions)}" if options.actions else ""]
+    parts += [f"actions {shorten_names(options.actions, _WIDTH)}" if options.actions else ""]
     parts += [f"{name} {value!r}" for name in _ROLES if (value := getattr(options, name))]
-    parts += [f"sparse {', '.join(options.apart)} apart" if options.apart else ""]
+    parts += [f"sparse {shorten_names(options.apart, _WIDTH)} apart" if options.apart else ""]
     return ", ".join(filter(None, parts))
 
 
@@ -103,7 +107,8 @@ def _number(text: str) -> float:
 def adapt(layout: EpisodeLayout, options: TableOptions) -> EpisodeLayout:
     """Return a layout of tables with these columns."""
     named = [ArrayRule(value, role) for name, role in _ROLES.items() if (value := getattr(options, name))]
-    named += [ArrayRule(options.time, rules.TIME, unit=options.unit)] if options.time else []
+    unit = options.unit or unit_of_words(_WORD.findall(options.time.lower())[1:])
+    named += [ArrayRule(options.time, rules.TIME, unit=unit)] if options.time else []
     of_episodes = options.episode if options.episode not in {rule.pattern for rule in named} else ""
     named += [ArrayRule(name, rules.SKIP) for name in (of_episodes, *options.skip) if name]
     given = {rule.role for rule in named}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -19,15 +19,22 @@ if TYPE_CHECKING:
     from wshard.formats.layouts.layout import EpisodeLayout
 
 
+NOT_DESCRIBED: Final = "not in the description"
+"""Why an array is left out for which a layout has no rule, where what has none is skipped."""
+
+_MOST_LISTED: Final = 16  # of those, in the metadata of each episode
+
+
 class ArrayPlan(NamedTuple):
     """Which arrays of a group are read as what.
 
     stacks: of each lane that is made of columns, its rule, which names them, and those of the columns. single: the
-    rules of other arrays by path.
+    rules of other arrays by path. undescribed: the paths of those that are NOT_DESCRIBED, the last one for all others.
     """
 
     stacks: Mapping[str, tuple[ArrayRule, Sequence[ArrayRule]]]
     single: Mapping[str, ArrayRule]
+    undescribed: Sequence[str]
 
 
 def plan_arrays(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) -> ArrayPlan:
@@ -35,12 +42,17 @@ def plan_arrays(layout: EpisodeLayout, file: ArrayFile, group: str, where: str) 
     stacks = _find_stacks(layout, file, group, where)
     stacked = {path for names in stacks.values() for path in names}
     rules = {path: layout.rule_of(path) for path in file.paths(group)}
+    skipped = [path for path, rule in rules.items() if rule.role == SKIP and path not in stacked]
+    undescribed = [path for path in skipped if not layout.names(path)]
+    if rest := undescribed[_MOST_LISTED:]:
+        undescribed[_MOST_LISTED:] = [f"{len(rest)} others"]
     return ArrayPlan(
         {
             lane: (ArrayRule(lane, *split_role(lane), names=names), [rules[path] for path in names])
             for lane, names in stacks.items()
         },
         {path: rule for path, rule in rules.items() if path not in stacked and rule.role != SKIP},
+        undescribed,
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
 
     def __init__(self, info: DatasetInfo, columns: EpisodeColumns, where: str) -> None:
         """Index the columns; episodes with impossible values count as damaged, and so do missing ones."""
-        self._info, self._columns, self._where = info, columns, where
+        self._info, self._columns, self._where = info, columns, where  # the columns, until they are indexed
         self._damaged = {**columns.damaged, **self._find_invalid()}
         self._note_missing()
         valid = np.isin(columns.numbers, [*self._damaged], invert=True)
@@ -84,15 +84,18 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
         numbers = np.concatenate([columns.numbers[rows], damaged])
         order = np.argsort(numbers, kind="stable")
         self._numbers = numbers[order]
-        self._rows = np.concatenate([rows, np.full(len(damaged), -1)])[order]
+        self._rows = _shrink(np.concatenate([rows, np.full(len(damaged), -1)])[order])
         file_numbers = columns.chunks.astype(np.int64) * _MAX_FILES + columns.files
-        _, self._file_of = np.unique(file_numbers, return_inverse=True)
-        files = int(self._file_of.max(initial=-1)) + 1
+        found, file_of = np.unique(file_numbers, return_inverse=True)
+        self._file_of, files = _shrink(file_of), len(found)
         self._first_rows = np.full(files, np.iinfo(np.int64).max)
         np.minimum.at(self._first_rows, self._file_of[valid], columns.starts[valid])
         self._last: tuple[str, EpisodeEntry] | None = None
         self._paths: dict[str, tuple[tuple[int, int, int], str]] = {}  # the last path by camera, "" for data files
         self._file_rows = np.bincount(self._file_of[valid], columns.lengths[valid], files)
+        indices = ("lengths", "chunks", "files", "starts")
+        small: dict[str, Any] = {name: _shrink(getattr(columns, name)) for name in indices}
+        self._columns = replace(columns, numbers=self._numbers, **small)
 
     def _find_invalid(self) -> dict[int, str]:
         """Return the errors of episodes with impossible values or duplicate numbers, by number."""
@@ -117,8 +120,9 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
 
     def _note_missing(self) -> None:
         """Mark episodes that are missing, according to total_episodes, as damaged."""
-        present = np.union1d(self._columns.numbers, np.array([*self._damaged], np.int64))
-        present, total = present[present >= 0], self._info.total_episodes
+        present = np.sort(np.concatenate([self._columns.numbers, np.array([*self._damaged], np.int64)]))
+        present = present[(present >= 0) & (np.diff(present, prepend=-1) > 0)]  # np.union1d imports numpy.ma
+        total = self._info.total_episodes
         if 0 < total - len(present) <= _MAX_MISSING:
             text = self._columns.failure or f"{self._where}: expected {total} episodes in meta, found {len(present)}"
             self._damaged |= dict.fromkeys(np.setdiff1d(np.arange(total), present).tolist(), text)
@@ -192,3 +196,9 @@ class EpisodeTable(Mapping[str, EpisodeEntry]):
             "video_key": camera,
         }
         return fill_template(template, fields, self._where)
+
+
+def _shrink(numbers: Array) -> Array:
+    """Return integers in the smallest type that has them all: a data set may have millions of episodes."""
+    bounds = (np.min_scalar_type(int(bound)) for bound in (numbers.min(initial=0), numbers.max(initial=0)))
+    return numbers.astype(np.result_type(*bounds), copy=False)

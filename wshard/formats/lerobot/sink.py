@@ -12,7 +12,7 @@ from wshard.core.episode.meta_writer import dump_json
 from wshard.core.episode.step_texts import TASK, text_lanes
 from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft_sink import DraftSink
+from wshard.formats.draft_sink import DraftSink, advise_on_rate, list_shared
 from wshard.formats.lerobot.dataset_info import DEFAULT_PATHS, INFO, read_json
 from wshard.formats.lerobot.dataset_meta import native_id, read_dataset
 from wshard.formats.lerobot.episode_rows import EpisodePlace, count_rows, make_rows, measure_features, texts_of_tasks
@@ -101,6 +101,14 @@ class LeRobotSink(DraftSink):
             losses += [f"metadata {TASK!r}: {first}", f"{STEP_TEXTS}{TASK}: {first}"]
         return losses
 
+    def shared_lanes(self, info: EpisodeInfo) -> list[str]:
+        """Return the lanes that are features."""
+        return list_shared(info, (REWARD, DONE, TRUNCATIONS))
+
+    def shared_rate(self, info: EpisodeInfo) -> float | None:
+        """Return the rate, which all episodes share."""
+        return info.timebase.tick_hz
+
     def _add(self, ep: Episode, folder: Path) -> str:
         columns = self._match_features(plan_columns(ep), ep.metadata)
         rate = ep.timebase.tick_hz
@@ -108,7 +116,7 @@ class LeRobotSink(DraftSink):
         if abs(rate - fps) > 1e-9 * fps:
             raise EpisodeError(
                 f"{self._where}: expected {fps} timesteps per second, those of the first, found {rate}; write it to "
-                f"another folder; or, if it is of times, state it in the layout: rate = {rate:.0f}"
+                f"another folder{advise_on_rate(ep.timebase)}"
             )
         placement = EpisodePlace(self._layout.episodes, self._layout.frames, fps)
         origin = self._origin(ep, placement.number)

@@ -15,7 +15,7 @@ from wshard.core.episode.step_texts import TASK, declare_texts, find_positions, 
 from wshard.core.media.frames import ImageFrames
 from wshard.core.media.video_frames import VideoFrames
 from wshard.core.types import TimebaseSpec
-from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
+from wshard.errors import FormatError, MissingFileError, WShardError
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.lerobot.check_rows import check_rows, check_tasks
 from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO
@@ -212,13 +212,15 @@ class LeRobotSource(LazySource[EpisodeEntry]):
                 sizes |= {} if state is None else {lane.block: state.size}
         return sizes
 
-    def is_current(self) -> bool:
-        """Return True if the meta folder and all files with returned fingerprints are unchanged."""
+    def is_current(self, key: str) -> bool:
+        """Return True if the meta folder and the episode's files with returned fingerprints are unchanged."""
         try:
-            fingerprints = self._cache("states")
-            is_same_meta = read_dataset(self._folder) is self._meta
-            return is_same_meta and all(self._fingerprint_of(path) == state for path, state in fingerprints.items())
-        except (OSError, FormatError, UnsupportedFormatError):
+            if read_dataset(self._folder) is not self._meta:
+                return False
+            ref, states = self._find(key), self._cache("states")
+            paths = {ref.data, *(span.path for span in ref.videos.values())} & states.keys()
+            return all(self._fingerprint_of(path) == states[path] for path in paths)
+        except (OSError, WShardError):
             return False
 
     def _state(self, path: str) -> Fingerprint | None:

@@ -14,7 +14,7 @@ from wshard.core.array_fields import DType
 from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD, TRUNCATIONS
 from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft_sink import list_losses
+from wshard.formats.draft_sink import list_losses, list_shared
 from wshard.formats.hdf5.lane_table import FINAL, LEFT_OUT
 from wshard.formats.hdf5.nodes import import_h5py
 from wshard.formats.hdf5.robomimic_sink import follow
@@ -187,6 +187,10 @@ class MinariSink(Hdf5Sink):
             return []
         found = (location / METADATA_FILE).exists() or (location / MAIN_FILE).exists()
         return [f"{'' if found else 'data/'}{name}" for name in (MAIN_FILE, METADATA_FILE)]
+
+    def shared_lanes(self, info: EpisodeInfo) -> list[str]:
+        """Return observations and actions: rewards and ends that are missing are filled in."""
+        return [block for block in list_shared(info, ()) if not block.startswith(f"signal/{_INFOS}")]
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""

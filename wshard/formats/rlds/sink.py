@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from wshard.core.episode.lanes import DONE, REWARD, TIMESTAMPS
 from wshard.core.files.schemes import place_of
 from wshard.errors import EpisodeError, FormatError
-from wshard.formats.draft_sink import DraftSink
+from wshard.formats.draft_sink import DraftSink, list_shared
 from wshard.formats.hdf5.values import read_object
 from wshard.formats.rlds.dataset_info import (
     INFO,
@@ -72,6 +73,10 @@ class RLDSSink(DraftSink):
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""
         return find_losses(info)
+
+    def shared_lanes(self, info: EpisodeInfo) -> list[str]:
+        """Return the lanes that are features of the steps."""
+        return list_shared(info, (REWARD, DONE, TIMESTAMPS))
 
     def _add(self, ep: Episode, draft: Path) -> str:
         features = plan_steps(ep)

@@ -22,7 +22,7 @@ from wshard.formats.draft_sink import DraftSink, list_context_losses
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, block_of, id_of_number, name_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wshard.core.container.draft import WriteMode
@@ -153,6 +153,10 @@ class RowsSink(DraftSink):
         if isinstance(rows, Channel):
             return StepColumn(name, np.dtype(np.uint8), tuple(rows.shape), self.frame_encoding, block)
         return StepColumn(name, rows.dtype, tuple(rows.shape[1:]), "", block)
+
+    def shared_lanes(self, info: EpisodeInfo) -> Collection[str]:
+        """Return the lanes that are columns."""
+        return name_columns(info.lanes, self.separator)
 
     def losses(self, info: EpisodeInfo) -> list[str]:
         """Return what the format cannot store of an episode."""

@@ -18,7 +18,7 @@ from wshard.core.files.listed import is_nameable
 from wshard.core.files.schemes import place_of
 from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError
-from wshard.formats.draft_sink import DraftSink, list_losses
+from wshard.formats.draft_sink import DraftSink, list_losses, list_shared
 from wshard.formats.zarr.open_store import EVERY_CHUNK, OWN_ATTRIBUTE, as_object
 from wshard.formats.zarr.source import ReplayBufferSource
 
@@ -77,6 +77,10 @@ class ReplayBufferSink(DraftSink):
         """Return what the format cannot store of an episode."""
         encoded = [block for block, lane in info.lanes.items() if lane.encoding]
         return list_losses(info, _STEPS, "array") + [f"{block}: frames are stored decoded" for block in encoded]
+
+    def shared_lanes(self, info: EpisodeInfo) -> list[str]:
+        """Return the lanes that are arrays."""
+        return list_shared(info, _STEPS)
 
     def _add(self, ep: Episode, draft: Path) -> str:
         note = _note(ep)

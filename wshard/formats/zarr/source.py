@@ -167,9 +167,12 @@ class ReplayBufferSource(LazySource[RowSpans]):
         for place in [self._place] if is_zip else [name for name in names if name.exists()]:
             states[place] = Fingerprint.of(place)
 
-    def is_current(self) -> bool:
+    def is_current(self, _key: str) -> bool:
         """Return True if the metadata of arrays and the chunks of the latest fingerprints are unchanged."""
-        if not super().is_current():
+        try:
+            if any(Fingerprint.of(file) != state for file, state in self._cache("states").items()):
+                return False
+        except OSError:
             return False
         files, chunks = self._open().files, list(self._cache("chunks").items())[-_MAX_CHUNKS_COMPARED:]
         return all((files.state(path) or (0, 0)) == state for path, state in chunks)

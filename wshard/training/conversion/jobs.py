@@ -6,22 +6,25 @@ import os
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from wshard.core.chunks.files import without_chunks
+from wshard.core.chunks.files import locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, EpisodeSpan, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import AmbiguousFormatError, WShardError
 from wshard.formats.base import load_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
+from wshard.formats.lane_map import MappedSource
 from wshard.formats.open import open_location
 from wshard.formats.wshard import SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from wshard.formats.source_base import SourceBase
+
+    Remembered: TypeAlias = Callable[[Sequence[str]], Mapping[str, str]]
 
 _MAX_OPEN: Final = 16
 
@@ -53,40 +56,45 @@ def list_ids(job: ConversionJob, id_: str) -> Iterator[str]:
 
 
 def list_jobs(
-    locations: Iterable[str | os.PathLike[str] | EpisodeAddress | EpisodeSpan], read_as: str = ""
+    locations: Iterable[str | os.PathLike[str] | EpisodeAddress | EpisodeSpan],
+    read_as: str = "",
+    *,
+    remembered: Remembered | None = None,
 ) -> list[ConversionJob]:
     """Return a job for each episode of the locations: paths or URIs, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
 
     A folder that is no location but has some of other formats below it stands for all that is below. read_as: reading
-    options for locations without their own; see EpisodeAddress. With several locations of several episodes, ids begin
+    options for locations without their own; see EpisodeAddress. remembered: returns those of the others that are known,
+    by their absolute paths. With several locations of several episodes, ids begin
     with the name of the location; ids of spans end with their bounds. Raises the errors of open_location; but an
-    EpisodeSpan that cannot be opened becomes a job that fails.
+    EpisodeSpan, or one of the locations below a folder, that cannot be opened becomes a job that fails.
     """
     spans: list[EpisodeSpan] = []
     for location in locations:
         span = _span_of(location)
-        address = replace(span.address, read_as=span.address.read_as or read_as)
+        how = span.address.read_as or read_as or _remember(remembered, [span.address.uri]).get(span.address.uri, "")
+        address = replace(span.address, read_as=how)
         if address.key:
             spans.append(replace(span, address=address))
             continue
-        for address_ in locations_below(address) or [address]:
+        for address_ in locations_below(address, remembered) or [address]:
             try:
                 with open_for_conversion(address_) as source:
                     keys = source.keys()
             except (OSError, WShardError):
-                if not isinstance(location, EpisodeSpan):
+                if address_ == address and not isinstance(location, EpisodeSpan):
                     raise
-                keys = [""]  # one of many that a catalog knows: its conversion fails alone
+                keys = [""]  # one of many, below a folder or of a catalog: its conversion fails alone
             spans += [replace(span, address=replace(address_, key=key)) for key in keys]
     needs_prefix = len({span.address.uri for span in spans if span.address.key}) > 1
     return [ConversionJob(span, _prefix(span) if needs_prefix and span.address.key else "") for span in spans]
 
 
-def locations_below(address: EpisodeAddress) -> list[EpisodeAddress]:
+def locations_below(address: EpisodeAddress, remembered: Remembered | None = None) -> list[EpisodeAddress]:
     """Return the locations and episode files below a folder that is no location; none if all are this project's files.
 
-    They are those that an ingest of the folder would find. Raises OSError for a folder that cannot be listed, and
-    AmbiguousFormatError.
+    They are those that an ingest of the folder would find; remembered: as in list_jobs. Raises OSError for a folder
+    that cannot be listed, and AmbiguousFormatError.
     """
     place = place_of(address.uri)
     name, lane_map = parse_read_as(address.read_as)
@@ -94,17 +102,27 @@ def locations_below(address: EpisodeAddress) -> list[EpisodeAddress]:
         return []
     failed: dict[str, OSError] = {}
     ambiguous: dict[str, AmbiguousFormatError] = {}
-    found = {path: kind for path, kind in entries_below(place.uri, load_matchers(), failed, ambiguous) if kind}
-    if not ambiguous and not {*found.values()} - {OWN_FORMAT}:
+    files = [*entries_below(place.uri, load_matchers(), failed, ambiguous)]
+    known = _remember(remembered, [*ambiguous, *(path for path, _ in files)])
+    found = {path: kind for path, kind in files if kind or path in known}
+    ambiguous = {path: error for path, error in ambiguous.items() if path not in known}
+    if not ambiguous and not known and not {*found.values()} - {OWN_FORMAT}:
         return []
     for error in (*failed.values(), *ambiguous.values()):
         raise error
     whole = {*without_chunks([path for path, kind in found.items() if kind == OWN_FORMAT])}
     return [
-        EpisodeAddress(path, read_as=read_as(kind, lane_map))
+        EpisodeAddress(path, read_as=known.get(path) or read_as(kind or "", lane_map))
         for path, kind in found.items()
         if kind != OWN_FORMAT or path in whole
     ]
+
+
+def _remember(remembered: Remembered | None, paths: Sequence[str]) -> dict[str, str]:
+    """Return how the known ones of these locations are read; no text for plain files of this project."""
+    located = {} if remembered is None else {path: locate(path) for path in paths}
+    known = remembered([*located.values()]) if remembered is not None and located else {}
+    return {path: how for path, place in located.items() if (how := known.get(place))}
 
 
 def _span_of(location: str | os.PathLike[str] | EpisodeAddress | EpisodeSpan) -> EpisodeSpan:
@@ -128,18 +146,28 @@ def open_for_conversion(address: EpisodeAddress) -> SourceBase:
 
 
 class OpenSources:
-    """A cache of open Sources, one per location; above 16, the one opened first is closed."""
+    """A cache of open Sources, one per location; above 16, the one opened first is closed.
 
-    def __init__(self) -> None:
+    without: lanes left out. lane_map: new names of lanes by those that the address gives them; see MappedSource.
+    """
+
+    def __init__(self, without: Sequence[str] = (), *, lane_map: str = "") -> None:
         self._sources: dict[tuple[str, str], SourceBase] = {}
+        self._without, self._lane_map = without, lane_map
 
     def source_of(self, address: EpisodeAddress) -> SourceBase:
-        """Return the Source of an address; raises what open_location raises."""
+        """Return the Source of an address, without some lanes; raises what open_location raises."""
+        source = self.whole_source_of(address)
+        return MappedSource(source, "", without=self._without) if self._without else source
+
+    def whole_source_of(self, address: EpisodeAddress) -> SourceBase:
+        """Return the Source of an address with all lanes; raises what open_location raises."""
         cache_key = address.uri, address.read_as
         if cache_key not in self._sources:
             if len(self._sources) >= _MAX_OPEN:
                 self._sources.pop(next(iter(self._sources))).close()
-            self._sources[cache_key] = open_for_conversion(address)
+            source = open_for_conversion(address)
+            self._sources[cache_key] = MappedSource(source, self._lane_map) if self._lane_map else source
         return self._sources[cache_key]
 
     def close(self) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import astuple, replace
+from sys import intern
 from typing import TYPE_CHECKING, Any, Self
 
 from wshard.core.episode.encode_cameras import encode_cameras
 from wshard.errors import EpisodeError, FormatError, WShardError
+from wshard.formats.lane_map import leave_out
 from wshard.training.conversion.existing import ExistingEpisodes
 from wshard.training.conversion.jobs import OpenSources, list_ids
 from wshard.training.conversion.staging import StagedParts
+from wshard.training.conversion.survey import Survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +61,8 @@ class Conversion:
     def _identify(self) -> Iterator[object]:
         """Yield what identifies a conversion: options, and the jobs with their fingerprints."""
         target = self._target
-        yield from map(repr, (target.format, target.compression, target.mode, target.encode, target.options))
+        options = (target.format, target.compression, target.mode, target.encode, target.options)
+        yield from map(repr, (*options, target.lane_map, target.without))
         for job in self._jobs:
             try:
                 fingerprint: object = astuple(self._fingerprint(job))
@@ -73,7 +77,7 @@ class Conversion:
     def _sources(self) -> OpenSources:
         """The open locations of this thread."""
         if not hasattr(self._local, "sources"):
-            self._local.sources = OpenSources()
+            self._local.sources = OpenSources(self._target.without, lane_map=self._target.lane_map)
             self._opened.append(self._local.sources)
         sources: OpenSources = self._local.sources
         return sources
@@ -134,23 +138,30 @@ class Conversion:
     def _naming_target(self) -> AbstractContextManager[None]:
         return nullcontext() if self._parts is None else self._parts.named_as_target()
 
-    def find_losses(self) -> Counter[str]:
-        """Return what the target cannot store, and for how many episodes; decodes no frame.
+    def survey(self) -> Survey:
+        """Return what the target cannot store, and which lanes the episodes have; decodes no frame.
 
         Episodes that cannot be described are ignored here; converting them reports the error.
         """
-        losses: Counter[str] = Counter()
+        survey = Survey()
         offset = -sum(isinstance(outcome, int) for outcome in self._outcomes)  # written already
         for job in self._jobs:
             try:
-                info = self._sources.source_of(job.span.address).info(job.span.address.key)
-                losses.update(self._sink.losses(info))
+                whole = self._sources.whole_source_of(job.span.address).info(job.span.address.key)
+                info = leave_out(whole, self._target.without)
+                survey.names |= dict.fromkeys(whole.lanes)
+                losses = [*self._sink.losses(info)]
+                survey.add_lanes(self._sink.shared_lanes(info), info, job.span.address)
+                survey.add_rate(self._sink.shared_rate(info), info, job.span.address)
+                survey.add_settings(self._sink.shared_settings(info), job.span.address)
             except Exception:  # noqa: BLE001, S112
                 continue
             if self._sink.numbers_episodes:
-                losses["id: becomes the number of the episode"] += job.name_of(info.id) != self._sink.next_id(offset)
+                changes = job.name_of(info.id) != self._sink.next_id(offset)
+                losses += ["id: becomes the number of the episode"] if changes else []
                 offset += 1
-        return +losses
+            survey.losses[job.span] = (*map(intern, losses),)
+        return survey
 
     def run(self) -> Iterator[tuple[ConversionJob, int | WShardError | None]]:
         """Convert each episode; yield its number of timesteps, the reason for a failure, or None if it exists already.
@@ -258,7 +269,7 @@ class Conversion:
         except WShardError as error:
             return error
         except Exception as error:  # noqa: BLE001  (of a library, for data that it did not expect)
-            failure = FormatError(f"{job.span.address}: {_name_error(error)}")
+            failure = FormatError(f"{job.span.address}: {_name_error(error, job.span.address.uri)}")
             failure.__cause__ = error
             return failure
 
@@ -271,5 +282,8 @@ class Conversion:
             return reader.slice(start, reader.length if stop is None else stop)
 
 
-def _name_error(error: Exception) -> str:
+def _name_error(error: Exception, path: str = "") -> str:
+    """Return what is wrong; of the file at `path` alone, which is named beside it, what the system says."""
+    if isinstance(error, OSError) and error.strerror and path and error.filename == path:
+        return error.strerror
     return f"expected an episode that can be read and written, found {type(error).__name__}: {error}"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class ConversionTarget:
     """Output of a conversion. mode: see Sink; encode: how raw camera lanes are encoded, as in save_wshard.
 
+    lane_map: new names of lanes by those that they have where they are read, a text of encode_lane_map.
+    without: names of lanes that are left out of all episodes, as "reward" or "signal/state", by their new names.
     repeats: mode "append" may append to a set without ids, although episodes that it has already are written again.
     options: those of the format's Sink.
     """
@@ -36,6 +38,8 @@ class ConversionTarget:
     compression: Compression = "none"
     mode: WriteMode = "append"
     encode: Encode | None = None
+    lane_map: str = ""
+    without: tuple[str, ...] = ()
     repeats: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 

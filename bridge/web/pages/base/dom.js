@@ -71,9 +71,15 @@ export function say(text, options = {}) {
       h("button", { onclick: () => { message.remove(); act(); } }, label),
     );
   }
+  if (!options.error) corner.querySelectorAll(".message:not(.error)").forEach((one) => one.remove());
   corner.append(message);
   while (corner.children.length > 3) corner.firstElementChild?.remove();
   setTimeout(() => message.remove(), options.error ? 10_000 : 5_000);
+}
+
+/** Text with what one types, between backticks, as code. @param {string} text @returns {Child[]} */
+export function withCode(text) {
+  return text.split("`").map((part, place) => (place % 2 ? h("code", {}, part) : part));
 }
 
 /**

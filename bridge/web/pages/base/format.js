@@ -10,7 +10,7 @@ export function shown(value) {
   if (value === false) return "no";
   if (typeof value === "number") return number(value);
   if (Array.isArray(value)) return value.map(shown).join(", ");
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return typeof value === "object" ? Object.entries(value).map(([name, part]) => `${name} ${shown(part)}`).join(", ") : String(value);
 }
 
 /**
@@ -20,12 +20,17 @@ export function shown(value) {
 export function number(value) {
   if (Number.isInteger(value)) return value.toLocaleString("en-US");
   const size = Math.abs(value);
-  return size >= 1e6 || (size < 1e-3 && size > 0) ? value.toExponential(3) : String(Number(value.toPrecision(4)));
+  return size >= 1e6 || (size < 1e-5 && size > 0) ? value.toExponential(3) : String(Number(value.toPrecision(4)));
 }
 
 /** @param {number} value @returns {string} as it would be typed: seeds and ids have no thousands */
 export function plain(value) {
   return Number.isInteger(value) ? String(value) : number(value);
+}
+
+/** @param {string} at a time as the archive writes it, in UTC @returns {string} */
+export function moment(at) {
+  return at.slice(0, 16).replace("T", " ");
 }
 
 /** @param {number} count @param {string} what */

@@ -3,6 +3,7 @@ import { ApiError, post } from "../base/api.js";
 import { askForm, labelled, reasonOf } from "../base/dialogs.js";
 import { h, say } from "../base/dom.js";
 import { plural } from "../base/format.js";
+import { nameOf } from "../model/queue_lines.js";
 
 /** @typedef {{ episodes: string[] } | { where: string, expect: number }} Target */
 
@@ -57,7 +58,7 @@ function sayUndone(label, { episodes, changed_since: others, changed_since_total
     say(`undone: ${label}`);
     return;
   }
-  const names = others.slice(0, NAMED).map((/** @type {import("../base/api.js").Json} */ one) => one.episode_id || one.uid).join(", ");
+  const names = others.slice(0, NAMED).map((/** @type {import("../base/api.js").Json} */ one) => nameOf(one)).join(", ");
   const more = total > NAMED ? ` and ${total - NAMED} more` : "";
   say(`undone in ${plural(episodes, "episode")}: ${label}; changed by others since, and left as it is: ${names}${more}`, { error: true });
 }
@@ -159,7 +160,7 @@ export function askReview(target) {
 export function askTag(target) {
   const name = textField();
   askForm(`Tag ${many(target)}`, {
-    about: which(target), label: `Tag ${many(target)}`, fields: [labelled("Tag", name, "with a leading - it is removed")],
+    about: which(target), label: `Tag ${many(target)}`, fields: [labelled("Tag", name, "-name removes the tag name")],
     act: () => changeTag(target, name.value.trim().replace(/^-/, ""), name.value.trim().startsWith("-")),
   });
 }

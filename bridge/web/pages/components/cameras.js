@@ -1,6 +1,7 @@
 // Cameras of an episode: pictures of the lanes at the clock's timestep, fetched a little ahead.
-import { pictureUrl } from "../base/api.js";
-import { h } from "../base/dom.js";
+import { get, pictureUrl } from "../base/api.js";
+import { fill, h } from "../base/dom.js";
+import { cameraName } from "../model/example.js";
 
 const AHEAD = 8;
 const MOST = 160;
@@ -37,13 +38,16 @@ export class VideoCamera {
     this.video = video;
     this.rate = video.rate || rate;
     this.clockRate = rate;
-    const name = video.lane.split("/").slice(1).join("/") || video.lane;
+    const name = cameraName(video.lane);
     this.player = h("video", { muted: true, playsinline: true, preload: "auto", "aria-label": `Camera ${name}` });
     this.player.muted = true;
+    this.wanted = 0; // time of the video, while it does not play
+    this.player.addEventListener("seeked", () => { if (this.player.paused) this.seek(); });
     this.player.addEventListener("error", onFailure);
     const named = video.lane.split("/").map(encodeURIComponent).join("/");
     this.player.src = `/api/episodes/${encodeURIComponent(uid)}/videos/${named}`;
     this.element = framed(this.player, name);
+    this.player.addEventListener("loadedmetadata", () => this.element.style.setProperty("--natural", `${this.player.videoWidth}px`));
   }
 
   /** @param {number} step @param {boolean} playing @param {number} [speed] */
@@ -59,8 +63,14 @@ export class VideoCamera {
       return;
     }
     if (!player.paused) player.pause();
-    if (!player.seeking && Math.abs(player.currentTime - time) > 0.4 / this.rate) player.currentTime = time;
-    else if (player.seeking) player.addEventListener("seeked", () => { if (player.paused) player.currentTime = time; }, { once: true });
+    this.wanted = time;
+    this.seek();
+  }
+
+  /** Go to the picture that is wanted by now; where the browser is still at another one, once it has that. */
+  seek() {
+    const { player } = this;
+    if (!player.seeking && Math.abs(player.currentTime - this.wanted) > 0.4 / this.rate) player.currentTime = this.wanted;
   }
 }
 
@@ -83,7 +93,7 @@ export class Camera {
     this.shown = -1;
     this.frames = 0;
     this.failed = 0;
-    const name = options.title || lane.split("/").slice(1).join("/") || lane;
+    const name = options.title || cameraName(lane);
     this.canvas = h("canvas", { role: "img", "aria-label": `Camera ${name}` });
     this.problem = h("p", { class: "problem" });
     this.element = framed(this.canvas, name, this.problem);
@@ -101,6 +111,7 @@ export class Camera {
     const found = this.known.get(this.wanted) ?? null;
     if (!found || this.shown === this.wanted) return;
     if (this.canvas.width !== found.width) {
+      this.element.style.setProperty("--natural", `${found.width}px`);
       this.canvas.width = found.width;
       this.canvas.height = found.height;
     }
@@ -141,5 +152,59 @@ export class Camera {
       picture.close();
       this.known.delete(step);
     }
+  }
+}
+
+/** All cameras of an episode, side by side; each finds frames like its own. */
+export class CameraRow {
+  /**
+   * @param {string} uid
+   * @param {import("../base/api.js").Json} about
+   * @param {(lane: string) => void} onFind
+   */
+  constructor(uid, about, onFind) {
+    this.uid = uid;
+    this.about = about;
+    const kinds = Object.entries(about.lane_kinds);
+    this.lanes = kinds.filter(([, kind]) => kind === "picture").map(([lane]) => lane);
+    /** @type {(Camera | VideoCamera)[]} */
+    this.cameras = [];
+    this.finds = this.lanes.map((lane) => h("button", { onclick: () => onFind(lane) }));
+    this.element = h("div", { class: "cameras" });
+    this.showSpan(null);
+  }
+
+  /** Show them at the clock's timestep, videos by the browser where it can. @param {import("../model/play_clock.js").PlayClock} clock */
+  async load(clock) {
+    if (!this.lanes.length) return;
+    const { uid, about } = this;
+    const videos = await get(`/api/episodes/${encodeURIComponent(uid)}/videos`).then((found) => found.items, () => []);
+    this.cameras = this.lanes.map((lane, index) => {
+      const video = videos.find((/** @type {{ lane: string }} */ one) => one.lane === lane);
+      if (!video) return new Camera(uid, lane, about.length);
+      return new VideoCamera(uid, video, about.rate || 1, () => {
+        this.cameras[index].element.replaceWith(this.place(new Camera(uid, lane, about.length), index));
+        this.show(clock.step, false);
+      });
+    });
+    fill(this.element, this.cameras.map((camera, index) => this.place(camera, index)));
+    this.show(clock.step, false);
+  }
+
+  /** @param {Camera | VideoCamera} camera @param {number} index */
+  place(camera, index) {
+    this.cameras[index] = camera;
+    camera.element.querySelector("figcaption")?.append(" ", this.finds[index]);
+    return camera.element;
+  }
+
+  /** @param {number} step @param {boolean} playing @param {number} [speed] */
+  show(step, playing, speed = 1) {
+    for (const camera of this.cameras) camera.show(step, playing, speed);
+  }
+
+  /** Say which frames are searched: those of the span, or else the one that is shown. @param {[number, number] | null} span */
+  showSpan(span) {
+    for (const button of this.finds) fill(button, "Find frames like ", span ? span.join(":") : "this");
   }
 }

@@ -1,7 +1,8 @@
 // What is known and said of one episode, beside its player: review, notes, findings, metadata, lanes, history.
 import { episodePath, get } from "../base/api.js";
 import { fill, h } from "../base/dom.js";
-import { plain, shown, size } from "../base/format.js";
+import { moment, plain, shown, size } from "../base/format.js";
+import { locationOf } from "../model/brief.js";
 import { askCollection, askReview, askTag, note, rate, tag } from "./annotations.js";
 
 /** @typedef {import("../base/api.js").Json} Json */
@@ -24,7 +25,7 @@ export function drawFacts(uid, about) {
       h("p", {}, about.tags.map((/** @type {string} */ name) =>
         h("span", { class: "tag" }, name, h("button", { class: "off", "aria-label": `Remove tag ${name}`, onclick: () => void tag(target, name, true) }, "✕"))))),
     h("section", {}, h("h2", {}, "Notes"),
-      (about.notes || []).map((/** @type {Json} */ one) => h("p", { class: "note" }, one.text, h("small", {}, ` ${one.who} ${one.at.slice(0, 16).replace("T", " ")}`))),
+      (about.notes || []).map((/** @type {Json} */ one) => h("p", { class: "note" }, one.text, h("small", {}, ` ${one.who} ${moment(one.at)}`))),
       h("form", {
         onsubmit: (/** @type {Event} */ event) => {
           event.preventDefault();
@@ -33,15 +34,16 @@ export function drawFacts(uid, about) {
       }, input, h("button", {}, "Add"))),
     about.findings && h("section", {}, h("h2", {}, "Findings of checks"),
       about.findings.map((/** @type {Json} */ one) => h("p", {}, h("span", { class: "flag" }, one.check), ` ${one.reason}`))),
-    h("section", {}, h("h2", {}, "Metadata"), pairs(about.metadata)),
+    Object.keys(about.metadata).length > 0 && h("section", {}, h("h2", {}, "Metadata"), pairs(about.metadata)),
     h("section", {}, h("h2", {}, "Recorded"), pairs({
-      reward: about.total_reward, success: about.success, ingested: about.ingested_at, uid: about.uid,
-      file: about.address, ...(about.files.length > 1 ? { files: about.files.length } : {}),
+      reward: about.total_reward, success: about.success, ingested: about.ingested_at && `${moment(about.ingested_at)} UTC`,
+      file: locationOf({ root: about.root, path: about.file_path, key: about.key }), ...(about.files.length > 1 ? { files: about.files.length } : {}),
       size: size(about.size), lineage: (about.lineage || []).map((/** @type {Json} */ one) => `${one.relation} ${one.source}`).join(", ") || null,
       collections: (about.collections || []).join(", ") || null,
     }), about.files.length === 1 && !about.key && h("a", { href: `/api/episodes/${encodeURIComponent(uid)}/file`, download: "" }, "Download the file")),
-    h("section", {}, h("h2", {}, "Scores"), pairs(about.scores || {})),
+    about.scores && h("section", {}, h("h2", {}, "Scores"), pairs(about.scores)),
     h("section", {}, h("h2", {}, "Lanes"), pairs(Object.fromEntries(Object.entries(about.lanes)))),
+    h("details", {}, h("summary", {}, "For programs"), pairs({ uid: about.uid, address: about.address })),
     h("details", {
       class: "audit",
       ontoggle: () => void get(`${episodePath(uid).replace("/episodes", "/api/episodes")}/history`).then((found) =>

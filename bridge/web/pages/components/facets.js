@@ -1,35 +1,36 @@
 // Facets: the values of fields with their counts, and histograms that one brushes. All of it is text of the filter.
 import { get, isAborted } from "../base/api.js";
 import { context2d, debounce, fill, h, themed } from "../base/dom.js";
-import { number, shown } from "../base/format.js";
+import { number, plural, shown } from "../base/format.js";
+import { readState, writeState } from "../base/url_state.js";
+import { briefNames } from "../model/brief.js";
+import { titleOf } from "../model/field_names.js";
 import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "../model/filter_text.js";
 
-const FIELDS = ["env", "meta.task", "format", "root", "path", "success", "review", "tag", "flag", "collection"];
-const SOMETIMES = ["meta.task", "path"]; // where they tell what others do not
 const NUMBERS = ["length", "reward"];
-const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", "meta.task": "Task", root: "Folder", path: "File", reward: "Total reward" });
+const TITLES = { path: "File" };
+const UNSURE = ["env", "success"]; // of which an archive may have one value, or none
+const PATHS = ["folder", "path", "format"];
 const FEW = 8;
 const MOST = 200;
-const LISTS = ["tag", "flag", "collection"]; // of which an episode may have several: one value that all have is worth showing
 const AT_ONCE = 2; // rows that one scrolls to must not wait for all of them
+
+/** @typedef {{ element: HTMLDetailsElement, body: HTMLElement, search: HTMLInputElement, isLong: boolean, isSeen: boolean }} Place */
 
 export class Facets {
   /** @param {{ onFilter: (text: string) => void }} options */
   constructor({ onFilter }) {
     this.onFilter = onFilter;
     this.where = "";
-    this.element = h("aside", { class: "facets", "aria-label": "Facets" });
-    /** @type {Map<string, { body: HTMLElement, search: HTMLInputElement, isLong: boolean }>} */
+    /** @type {string[]} */
+    this.fields = [];
+    /** @type {import("../base/api.js").Json} */
+    this.found = { facets: [], more_facets: [] };
+    /** @type {Map<string, Place>} */
     this.places = new Map();
-    for (const field of [...FIELDS, ...NUMBERS]) {
-      const body = h("div", { class: "body" });
-      const search = h("input", {
-        type: "search", hidden: true, autocomplete: "off", placeholder: "find", "aria-label": `Find in ${title(field)}`,
-        oninput: debounce(250, () => void this.showValues(field, this.control.signal)),
-      });
-      this.places.set(field, { body, search, isLong: false });
-      this.element.append(h("details", { open: true, class: "facet nothing", "data-field": field }, h("summary", {}, title(field)), search, body));
-    }
+    this.more = h("select", { "aria-label": "More facets", onchange: () => this.addChosen() });
+    this.foot = h("div", { class: "add", hidden: true }, this.more);
+    this.element = h("aside", { class: "facets", "aria-label": "Facets" }, this.foot);
     this.control = new AbortController();
   }
 
@@ -38,16 +39,68 @@ export class Facets {
     this.control.abort();
   }
 
-  /** @param {string} where @param {string[]} telling columns in which episodes differ */
-  async show(where, telling) {
+  /**
+   * Have a place for each field; those that are there stay where they are.
+   * @param {import("../base/api.js").Json} found what /api/fields answers
+   */
+  setFields(found) {
+    this.found = found;
+    const { facets, more_facets } = /** @type {{ facets: string[], more_facets: string[] }} */ (found);
+    const chosen = readState().getAll("facet").filter((field) => !facets.includes(field) && !NUMBERS.includes(field));
+    this.fields = [...facets, ...NUMBERS, ...chosen];
+    for (const [field, place] of this.places) if (!this.fields.includes(field)) place.element.classList.add("nothing");
+    this.fields.forEach((field, index) => {
+      if (this.places.has(field)) return;
+      const before = this.places.get(this.fields[index - 1])?.element;
+      const place = this.makePlace(field, chosen.includes(field));
+      this.places.set(field, place);
+      if (before) before.after(place.element);
+      else this.element.prepend(place.element);
+    });
+    const others = more_facets.filter((field) => !this.fields.includes(field));
+    fill(this.more, h("option", { value: "" }, "More facets…"), others.map((field) => h("option", { value: field }, titleOf(field, TITLES))));
+    this.foot.hidden = others.length === 0;
+  }
+
+  /** @param {string} field @param {boolean} isChosen @returns {Place} */
+  makePlace(field, isChosen) {
+    const title = titleOf(field, TITLES);
+    const body = h("div", { class: "body" });
+    const search = h("input", {
+      type: "search", hidden: true, autocomplete: "off", placeholder: "find", "aria-label": `Find in ${title}`,
+      oninput: debounce(250, () => void this.showValues(field, this.control.signal)),
+    });
+    const remove = isChosen && h("button", { class: "link more", onclick: () => this.choose(field, false) }, "Leave out");
+    const element = h("details", { open: true, class: "facet nothing", "data-field": field }, h("summary", { title: field }, title), search, body, remove);
+    return { element, body, search, isLong: false, isSeen: false };
+  }
+
+  addChosen() {
+    const field = this.more.value;
+    if (!field) return;
+    this.choose(field, true);
+    const { element } = this.place(field);
+    element.querySelector("summary")?.focus();
+  }
+
+  /** @param {string} field @param {boolean} isShown */
+  choose(field, isShown) {
+    const others = readState().getAll("facet").filter((one) => one !== field);
+    writeState({ facet: isShown ? [...others, field] : others });
+    this.places.get(field)?.element.remove();
+    this.places.delete(field);
+    this.setFields(this.found);
+    if (isShown) void this.showValues(field, this.control.signal);
+    else this.more.focus();
+  }
+
+  /** @param {string} where */
+  async show(where) {
     this.where = where;
     this.stop();
     this.control = new AbortController();
     const { signal } = this.control;
-    const wanted = [
-      ...FIELDS.filter((field) => !SOMETIMES.includes(field) || telling.includes(field)).map((field) => () => this.showValues(field, signal)),
-      ...NUMBERS.map((field) => () => this.showNumbers(field, signal)),
-    ];
+    const wanted = this.fields.map((field) => () => (NUMBERS.includes(field) ? this.showNumbers(field, signal) : this.showValues(field, signal)));
     const next = async () => {
       for (let one = wanted.shift(); one && !signal.aborted; one = wanted.shift()) await one();
     };
@@ -59,29 +112,30 @@ export class Facets {
   /** @param {string} field @param {AbortSignal} signal */
   async showValues(field, signal) {
     const place = this.place(field);
-    const { body, search, isLong } = place;
+    const { element, body, search, isLong } = place;
     const text = search.value.trim();
     try {
-      const others = withoutField(this.where, field);
-      const where = text ? `${others} ${field}:*${quoteValue(text)}*` : others;
+      const where = [withoutField(this.where, field), ...(text ? [containing(field, text)] : [])].join(" ");
       const found = await get("/api/facets", { field, where, limit: isLong || text ? MOST : FEW + 1, sample: true }, signal);
       const chosen = valuesOf(this.where, field);
       const values = /** @type {{ value: any, episodes: number }[]} */ (found.items[0].values);
       const most = Math.max(1, ...values.map((one) => one.episodes));
       const hasMore = values.length > FEW;
-      const isTelling = values.length > 1 || chosen.length > 0 || this.where.includes(`-${field}:*`) || values.some((one) => LISTS.includes(field) && one.value !== null);
+      place.isSeen ||= !UNSURE.includes(field) || values.length > 1 || chosen.length > 0 || this.where.includes(`-${field}:*`);
       if (!text) {
-        body.closest("details")?.classList.toggle("nothing", !isTelling);
+        element.classList.toggle("nothing", !place.isSeen);
         search.hidden = !hasMore;
       }
       const more = (/** @type {boolean} */ long) => {
         place.isLong = long;
         return this.showValues(field, this.control.signal);
       };
-      fill(body, values.slice(0, isLong || text ? MOST : FEW).map((one) => this.value(field, one, chosen, most, found.scale > 1 ? "~" : "")),
+      const briefs = briefsOf(field, values.map((one) => one.value));
+      fill(body, values.slice(0, isLong || text ? MOST : FEW).map((one) => this.value(field, one, chosen, most, { about: found.scale > 1 ? "~" : "", brief: briefs.get(one.value) })),
         !values.length && h("p", { class: "more" }, "none"),
         hasMore && !text && h("button", { class: "link more", onclick: () => void more(!isLong).then(() => /** @type {HTMLElement | null} */ (body.querySelector("button.more"))?.focus()) }, isLong ? "Show fewer" : "Show more"),
-        isLong && values.length === MOST && h("p", { class: "more" }, `the ${MOST} most frequent: find others above`));
+        isLong && values.length === MOST && h("p", { class: "more" }, `the ${MOST} most frequent: find others above`),
+        found.scale > 1 && !UNSURE.includes(field) && h("p", { class: "more" }, `estimated from ${plural(found.counted, "episode")}: rare values may be missing`));
     } catch (error) {
       if (!isAborted(error)) fill(body, h("p", { class: "more" }, "cannot be counted for this filter"));
     }
@@ -89,49 +143,62 @@ export class Facets {
 
   /** @param {string} field */
   place(field) {
-    return /** @type {{ body: HTMLElement, search: HTMLInputElement, isLong: boolean }} */ (this.places.get(field));
+    return /** @type {Place} */ (this.places.get(field));
   }
 
-  /** @param {string} field @param {{ value: any, episodes: number }} one @param {string[]} chosen @param {number} most @param {string} about */
-  value(field, one, chosen, most, about) {
+  /** @param {string} field @param {{ value: any, episodes: number }} one @param {string[]} chosen @param {number} most @param {{ about: string, brief?: string }} words */
+  value(field, one, chosen, most, { about, brief }) {
     const missing = one.value === null;
     const checked = missing ? this.where.includes(`-${field}:*`) : chosen.includes(quoteValue(one.value));
-    const name = missing ? "none" : one.value === "" ? '""' : shown(one.value);
+    const name = missing ? "none" : shown(one.value) || "none";
     const bar = h("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${(100 * one.episodes) / most}%`;
-    const brief = ["root", "path"].includes(field) ? name.split("/").slice(-2).join("/") : name;
-    return h("label", { class: missing ? "value missing" : "value", title: name },
+    return h("label", { class: missing || one.value === "" ? "value missing" : "value", title: name },
       h("input", {
         type: "checkbox",
         checked,
         onchange: () => this.onFilter(toggleValue(this.where, field, one.value)),
       }),
-      h("span", { class: "name" }, brief),
-      h("span", { class: "count" }, about, number(one.episodes)),
+      h("span", { class: "name" }, brief || name),
+      h("span", { class: "count" }, about, number(about ? Number(one.episodes.toPrecision(2)) : one.episodes)),
       bar);
   }
 
   /** @param {string} field @param {AbortSignal} signal */
   async showNumbers(field, signal) {
-    const place = this.place(field).body;
+    const place = this.place(field);
     try {
       const where = withoutField(this.where, field);
       const found = await get("/api/facets", { histogram: field, where, bins: 24, sample: true }, signal);
       const counts = /** @type {number[]} */ (found.histograms[0].counts);
-      const hidden = counts.every((count) => count === 0) && !valuesOf(this.where, field).length;
-      place.closest("details")?.classList.toggle("nothing", hidden);
+      place.isSeen ||= counts.some((count) => count > 0) || valuesOf(this.where, field).length > 0;
+      place.element.classList.toggle("nothing", !place.isSeen);
       const histogram = new Histogram(found.histograms[0], (low, high) => this.onFilter(setRange(this.where, field, low, high)));
-      fill(place, histogram.element);
+      fill(place.body, histogram.element);
       histogram.draw(rangeOf(this.where, field));
     } catch (error) {
-      if (!isAborted(error)) fill(place, h("p", { class: "more" }, "cannot be counted for this filter"));
+      if (!isAborted(error)) fill(place.body, h("p", { class: "more" }, "cannot be counted for this filter"));
     }
   }
 }
 
-/** @param {string} field */
-function title(field) {
-  return TITLES[field] || field[0].toUpperCase() + field.slice(1);
+/**
+ * Values of a facet in few letters: the ends of paths, and text in quotes where a number or flag looks alike.
+ * @param {string} field
+ * @param {any[]} values
+ * @returns {Map<any, string>}
+ */
+function briefsOf(field, values) {
+  const texts = values.filter((value) => typeof value === "string");
+  if (PATHS.includes(field)) return briefNames(texts);
+  const others = values.filter((value) => typeof value !== "string").map((value) => [String(value), shown(value)]).flat();
+  return new Map(texts.filter((text) => others.includes(text)).map((text) => [text, `"${text}"`]));
+}
+
+/** Metadata may be numbers, which contain nothing. @param {string} field @param {string} text */
+function containing(field, text) {
+  const part = `${field}:*${quoteValue(text)}*`;
+  return field.startsWith("meta.") && /^-?\d+(\.\d+)?$/.test(text) ? `(${part} OR ${field}:${text})` : part;
 }
 
 /**

@@ -141,7 +141,7 @@ export class FilterBox {
     if (!known || /^[<>=*(.]/.test(typed) || /^[\d.-]+$/.test(plain) || field === "text") return [];
     const where = plain && known.operators.includes("startswith") ? `${field}:${quoteValue(plain)}*` : "";
     try {
-      const found = await get("/api/facets", { field, where, limit: 10 });
+      const found = await get("/api/facets", { field, where, limit: 10, sample: true });
       return found.items[0].values
         .filter((/** @type {{ value: unknown }} */ one) => one.value !== null && String(one.value).startsWith(plain))
         .map((/** @type {{ value: string, episodes: number }} */ one) => ({ text: `${quoteValue(one.value)} `, about: String(one.episodes) }));

@@ -14,6 +14,7 @@ import { spreadOf } from "./sparkline.js";
 
 const SHOWN = 8;
 const HEIGHT = 164;
+const READABLE_MS = 150; // from one value to the next while it plays
 const STEPS = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 const SECONDS = [...STEPS.map((one) => one / 1000).filter((one) => one < 10), 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 36_000];
 
@@ -52,6 +53,7 @@ export class LanePlot {
     this.chips = h("div", { class: "chips", role: "group", "aria-label": `Channels of ${group.truth.lane}` });
     this.place = h("div", { class: "plot", role: "img", "aria-label": `Plot of ${group.truth.lane}` });
     this.head = h("div", { class: "playhead", "aria-hidden": "true" });
+    this.writtenAt = 0;
     /** @type {HTMLElement[]} where the value of each channel stands */
     this.values = group.truth.values.map(() => h("span", { class: "value" }));
     const rate = episode.rates[group.truth.lane]?.rate;
@@ -159,7 +161,7 @@ export class LanePlot {
           incrs: inSeconds ? SECONDS.map((one) => one * rate) : STEPS,
           values: (/** @type {uPlot} */ _plot, /** @type {number[]} */ ticks) => ticks.map((tick) => String(inSeconds ? Number((tick / rate).toPrecision(6)) : tick)),
         },
-        { ...axis, size: 56, ...(truth.unit ? { label: truth.unit, labelSize: 14, labelFont: axis.font, labelGap: 0 } : {}) },
+        { ...axis, size: 56, space: 20, ...(truth.unit ? { label: truth.unit, labelSize: 14, labelFont: axis.font, labelGap: 0 } : {}) },
       ],
       cursor: { y: false, points: { size: 5 }, drag: { x: true, y: false, setScale: false } },
       hooks: {
@@ -245,11 +247,14 @@ export class LanePlot {
     ctx.restore();
   }
 
-  /** @param {number} step */
-  show(step) {
+  /** @param {number} step @param {boolean} [playing] */
+  show(step, playing = false) {
     this.step = step;
     if (!this.plot) return;
     this.head.style.transform = `translateX(${this.plot.valToPos(step, "x")}px)`;
+    const now = performance.now();
+    if (playing && now - this.writtenAt < READABLE_MS) return; // to write numbers costs videos their frames
+    this.writtenAt = now;
     const { truth } = this.group;
     const at = nearest(truth.steps, step);
     this.values.forEach((place, index) => {

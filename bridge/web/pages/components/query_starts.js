@@ -26,7 +26,7 @@ export class QueryStarts {
     this.offered = [];
     this.thumbnails = new Thumbnails(() => this.drawList());
     this.problem = h("p", { class: "problem", role: "alert" });
-    this.file = h("input", { type: "file", accept: ".npz,.npy,.csv,.wshard,.png,.jpg,.jpeg,.webp,.gif,.bmp", "aria-label": "File of a query", onchange: () => void this.take(this.file.files?.[0]) });
+    this.file = h("input", { type: "file", accept: ".npz,.npy,.csv,.wshard,image/*", "aria-label": "File of a query", onchange: () => void this.take(this.file.files?.[0]) });
     this.pad = new DrawingPad((file) => this.take(file));
     const drop = h("section", {
       "aria-label": "Upload or draw",

@@ -1,12 +1,12 @@
 // The options of searches that have no place of their own on a page, as the API declares them, in a form.
 import { get } from "../base/api.js";
-import { fill, h } from "../base/dom.js";
+import { fill, h, withCode } from "../base/dom.js";
 import { readState, writeState } from "../base/url_state.js";
 
 /** @typedef {{ name: string, description: string, schema: { type: string, default?: unknown, minimum?: number, maximum?: number } }} Parameter */
 
 const ROUTES = ["/api/search", "/api/moments"];
-const ELSEWHERE = ["query", "like", "unlike", "where", "text", "diversity", "distinct", "per_episode", "exclude_self", "alignment"];
+const ELSEWHERE = ["query", "like", "unlike", "where", "text", "diversity", "distinct", "per_episode", "exclude_self", "alignment", "background"];
 
 export class SearchOptionsForm {
   /** @param {() => void} changed */
@@ -29,7 +29,7 @@ export class SearchOptionsForm {
       this.fields.push(...others.map((parameter) => ({ parameter, input: this.makeInput(parameter) })));
     }
     fill(this.element, this.fields.map(({ parameter, input }) => h("label", {},
-      h("strong", {}, parameter.name.replaceAll("_", "-")), input, h("small", { class: "soft" }, parameter.description))));
+      h("strong", {}, parameter.name.replaceAll("_", "-")), input, h("small", { class: "soft" }, withCode(parameter.description.replace("; may be repeated", "; separate several by commas"))))));
   }
 
   /** @param {Parameter} parameter */

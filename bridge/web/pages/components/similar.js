@@ -1,55 +1,21 @@
 // Moments like a span, or episodes like one: small multiples of aligned overlays, with filters, scores and examples.
-import { address, episodePath, get, isAborted, pictureUrl } from "../base/api.js";
-import { debounce, drawPicture, fill, h, say } from "../base/dom.js";
+import { address, episodePath, isAborted, pictureUrl } from "../base/api.js";
+import { reasonOf } from "../base/dialogs.js";
+import { debounce, drawPicture, fill, h, withCode } from "../base/dom.js";
 import { plural } from "../base/format.js";
-import { quoteValue } from "../model/filter_text.js";
+import { cameraName, isPicture } from "../model/example.js";
 import { nameOf } from "../model/queue_lines.js";
 import { askCollection } from "./annotations.js";
-import { drawAlignment, drawOverlay, liveliest, pairsOf } from "./hit_drawing.js";
+import { findHits } from "../hits/find_hits.js";
+import { drawAlignment, drawOverlay, liveliest, NOTHING, pairsOf, readDrawings } from "../hits/hit_drawing.js";
 
 /** @typedef {import("../base/api.js").Json} Json */
-/** @typedef {import("../model/series.js").Series} Series */
-/** @typedef {{ like: string[], unlike: string[], where: string, text: string, onePer: boolean, others: boolean, diversity: number, top: number, more?: import("./search_options.js").SearchOptionsForm }} Options */
+/** @typedef {import("../hits/find_hits.js").Options} Options */
 
 const WIDTH = 260;
 const CHANNELS = 4;
-const MOST_WORDS = 12; // that are counted, each by a request
-const MOST_COUNTED = 250; // episodes of such a request
-
-/**
- * Ask for hits: moments where the query is a span, else episodes.
- * @param {string | null} query UID or UID@START:STOP
- * @param {Options} options
- * @param {AbortSignal} signal
- */
-export async function findHits(query, options, signal) {
-  const examples = [query, ...options.like].filter(Boolean);
-  const common = { query, like: options.like, unlike: options.unlike, where: options.where, top: options.top, exclude_self: examples.length > 0 && options.others };
-  const more = options.more?.chosen("/api/search") || {};
-  const ofSpans = examples.some((one) => one?.includes("@")) && !options.text && !more.windows_only;
-  if (ofSpans) return get("/api/moments", { ...common, per_episode: options.onePer ? 1 : null, ...options.more?.chosen("/api/moments") }, signal);
-  const distinct = (more.windows_only || more.windows) && options.onePer ? true : null;
-  const found = await get("/api/search", { ...common, distinct, text: options.text, diversity: options.diversity || null, alignment: examples.length > 0 || null, ...more }, signal);
-  if (options.text) await countWords(found.items, options.text, signal);
-  return found;
-}
-
-/**
- * Let hits of words say how many of them they have: scores are shares of that of the best, which may lack some.
- * @param {Json[]} hits
- * @param {string} text
- * @param {AbortSignal} signal
- */
-async function countWords(hits, text, signal) {
-  const words = [...new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu))];
-  const uids = [...new Set(hits.map((hit) => hit.uid))].slice(0, MOST_COUNTED);
-  if (words.length < 2 || words.length > MOST_WORDS || !uids.length) return;
-  const pages = await Promise.all(words.map((word) =>
-    get("/api/episodes", { where: `uid:${uids.join(",")} text:${quoteValue(word)}`, limit: uids.length, columns: ["uid"], count: false }, signal)));
-  const having = pages.map((page) => new Set(page.items.map((/** @type {Json} */ row) => row.uid)));
-  const counted = new Set(uids);
-  for (const hit of hits.filter((one) => counted.has(one.uid))) hit.words = `${having.filter((one) => one.has(hit.uid)).length} of ${words.length} words`;
-}
+const AROUND = 20; // timesteps that are drawn of a frame's moment at least
+const ONE_LINE = 140; // letters of a note that stands there without being asked for
 
 /** Hits of one search, drawn. */
 export class HitList {
@@ -82,9 +48,9 @@ export class HitList {
     return this.least === 0 || hit.score >= this.least;
   }
 
-  /** Say that a search goes on, where there is nothing to look at yet. */
-  wait() {
-    if (!this.hits.length) fill(this.count, "searching …");
+  /** Say that a search goes on, where there is nothing to look at yet, or how far it is. @param {string} [text] */
+  wait(text) {
+    if (text || !this.hits.length) fill(this.count, text || "searching …");
   }
 
   passing() {
@@ -100,20 +66,26 @@ export class HitList {
 
   /**
    * @param {Json} found
-   * @param {string | null} query
+   * @param {string | null} first the query, or the first example
    * @param {AbortSignal} signal
    */
-  async show(found, query, signal) {
+  async show(found, first, signal) {
+    const query = first && isPicture(first) ? null : first;
     this.hits = found.items;
     this.tools.hidden = !this.hits.length;
     const left = /** @type {Json[]} */ (found.not_compared || []);
-    const among = left.length ? ` among the ${plural(found.compared, "episode")} compared` : "";
-    this.how = found.milliseconds === 0 ? "" : ` · ${found.exact ? "exact" : "approximate"}${among} · ${Math.round(found.milliseconds)} ms`;
+    this.how = found.milliseconds === 0 ? "" : ` · ${found.certainty} · ${Math.round(found.milliseconds)} ms`;
     const compared = [...new Set(this.hits.flatMap((hit) => hit.compared_by || []))];
-    fill(this.notes, compared.length > 0 && h("p", {}, `Compared by ${compared.join(", ")}.`), found.notes.map((/** @type {string} */ text) => h("p", {}, text)),
-      left.length > 0 && h("p", {}, `Not compared: ${plural(left.reduce((sum, one) => sum + one.episodes, 0), "episode")} that pass the filter. `, remediesOf(left)),
-      found.explained && h("p", { class: "soft" }, typeof found.explained === "string" ? found.explained : JSON.stringify(found.explained)),
-      found.missing > 0 && h("p", {}, `${found.missing} skipped: their files are missing or have changed`));
+    const isLong = (/** @type {string} */ text) => text.length > ONE_LINE;
+    const notes = /** @type {string[]} */ (found.notes);
+    const details = [remediesOf(left), ...notes.filter(isLong), found.explained && JSON.stringify(found.explained)].filter(Boolean);
+    const brief = [
+      compared.length > 0 && `Compared by ${compared.join(", ")}`,
+      left.length > 0 && `${plural(left.reduce((sum, one) => sum + one.episodes, 0), "episode")} not compared`,
+      found.missing > 0 && `${found.missing} skipped: their files are missing or have changed`,
+    ].filter(Boolean).join(" · ");
+    fill(this.notes, notes.filter((text) => !isLong(text)).map((text) => h("p", {}, text)),
+      details.length ? h("details", {}, h("summary", {}, brief || "Notes", h("span", { class: "link" }, " details")), details.map((text) => h("p", {}, text))) : h("p", {}, brief));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
     const differ = new Set(this.hits.map((hit) => String(hit.compared_by))).size > 1;
     const cards = this.hits.map((hit) => this.card(hit, spanOf(hit), differ));
@@ -121,16 +93,13 @@ export class HitList {
     this.redraw = () => {};
     this.filter();
     if (!this.hits.length) return;
-    const spans = this.hits.map((hit) => `${hit.uid}@${spanOf(hit)[0]}:${spanOf(hit)[1]}`);
-    const lanes = await get("/api/series", { of: query ? [query, ...spans] : spans, points: 400, lanes: 1 }, signal);
-    const items = /** @type {Json[]} */ (lanes.items);
-    const asked = query ? items.shift() : null;
-    const from = asked?.span[0] ?? 0;
-    const truth = /** @type {Series | undefined} */ (asked?.lanes[0]);
-    const shifted = truth && { ...truth, steps: truth.steps.map((step) => step - from) };
-    const channels = truth ? liveliest(truth, CHANNELS) : [];
-    this.redraw = () => items.forEach((item, index) =>
-      cards[index].draw(shifted, item, channels.length ? channels : liveliest(item.lanes[0] || { values: [] }, CHANNELS), [from, asked?.span[1] ?? 0]));
+    const spans = this.hits.map((hit) => {
+      const [start, stop] = spanOf(hit);
+      const around = hit.seen ? Math.max(0, Math.ceil((AROUND - stop + start) / 2)) : 0;
+      return `${hit.uid}@${Math.max(0, start - around)}:${Math.min(hit.metadata.length, stop + around)}`;
+    });
+    const drawings = await readDrawings(this.hits, spans, query, signal);
+    this.redraw = () => drawings.forEach((one, index) => cards[index].draw(one));
     this.redraw();
   }
 
@@ -139,11 +108,12 @@ export class HitList {
     const overlay = h("canvas", { role: "img", "aria-label": `${nameOf(hit)} over the query` });
     const alignment = h("canvas", { "aria-hidden": "true", hidden: !hit.alignment?.length });
     const picture = h("div", { class: "frame" });
+    const caption = h("p", { class: "soft" });
     const named = `${hit.uid}@${span[0]}:${span[1]}`;
     const isSpan = hit.span[1] > hit.span[0] && (hit.span[0] > 0 || hit.span[1] < hit.metadata.length);
     const marks = this.options.marks();
-    const name = isSpan ? named : hit.uid;
     const { seen } = hit;
+    const name = seen ? `${hit.uid}#${seen.camera}@${seen.step}` : isSpan ? named : hit.uid;
     const opened = seen ? `${seen.step}:${seen.step + 1}` : isSpan ? `${span[0]}:${span[1]}` : null;
     const mark = (/** @type {boolean} */ right) => h("button", {
       class: "mark", "aria-label": right ? "More like this" : "Not like this", title: right ? "more like this" : "not like this",
@@ -157,28 +127,32 @@ export class HitList {
       h("header", {},
         h("span", { class: "score" }, hit.score.toFixed(3)),
         h("a", { href: address(episodePath(hit.uid), { span: opened }) }, nameOf(hit)),
-        mark(true), mark(false)),
-      h("p", { class: "soft" }, [seen && `frame ${seen.step} of ${seen.camera.replace("signal/", "")}`, isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id, hit.words].filter(Boolean).join(" · ")),
+        (seen || !this.hits.some((one) => one.seen)) && [mark(true), mark(false)]), // pictures are marked among pictures
+      h("p", { class: "soft" }, [seen && `frame ${seen.step} of ${cameraName(seen.camera)}`, isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id, hit.words].filter(Boolean).join(" · ")),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
       compared.length > 0 && h("p", { class: "soft lanes" }, "compared by: ", compared.join(" · ")),
+      caption,
       lanes.length > 0 && h("p", { class: "soft lanes" }, lanes.join(" · ")),
       parts.length > 0 && h("p", { class: "soft lanes" }, "contributions: ", parts.join(" · ")),
       hit.remaining > 0 && h("a", { class: "next", href: address(episodePath(hit.uid), { span: `${span[1]}:${Math.min(hit.metadata.length, span[1] + (span[1] - span[0]))}` }) }, "what comes next there"));
-    /** @param {Series | undefined} query @param {Json} item @param {number[]} channels @param {[number, number]} asked */
-    const draw = (query, item, channels, asked) => {
-      if (item.error) {
-        overlay.replaceWith(h("p", { class: "problem" }, item.error));
+    /** @param {import("../hits/hit_drawing.js").HitDrawing} drawing */
+    const draw = ({ item, query, of }) => {
+      const series = item.lanes[0];
+      const wide = seen ? 128 : 70; // what was searched for is larger
+      const shown = seen ? [seen.camera, seen.step] : [item.pictures[0], Math.floor((span[0] + span[1]) / 2)];
+      if (item.pictures.length) fill(picture, drawPicture(pictureUrl(hit.uid, shown[0], shown[1], 2 * wide), { width: wide }));
+      if (!series) {
+        overlay.replaceWith(h("p", { class: item.error ? "problem" : "soft" }, item.error || "no lane of numbers to draw"));
         return;
       }
-      const series = item.lanes[0];
-      if (!series) return;
-      const width = item.pictures.length ? WIDTH - 76 : WIDTH;
-      const shown = seen ? [seen.camera, seen.step] : [item.pictures[0], Math.floor((span[0] + span[1]) / 2)];
-      if (item.pictures.length) fill(picture, drawPicture(pictureUrl(hit.uid, shown[0], shown[1], 128), { width: 70 }));
-      const nothing = { lane: "", steps: [], channels: [], values: [], of: 0 };
-      const pairs = query ? pairsOf(hit.alignment || [], asked, span) : series.steps.map((/** @type {number} */ step) => [0, step]);
-      drawOverlay(overlay, { query: query && query.of === series.of ? query : nothing, hit: series, pairs, channels, width, height: 96 });
+      const width = item.pictures.length ? WIDTH - wide - 6 : WIDTH;
+      const pairs = query ? pairsOf(hit.alignment || [], of, span) : series.steps.map((/** @type {number} */ step) => [0, step]);
+      const channels = liveliest(query ?? series, CHANNELS);
+      overlay.setAttribute("aria-label", `${series.lane} of ${nameOf(hit)}${query ? " over the query" : ""}`);
+      overlay.title = series.lane;
+      drawOverlay(overlay, { query: query ?? NOTHING, hit: series, pairs, channels: channels.length ? channels : liveliest(series, CHANNELS), width, height: 96 });
       if (query) drawAlignment(alignment, { pairs: hit.alignment || [], width, height: 14 });
+      fill(caption, (hit.compared_by || []).length === 1 ? "" : `drawn: ${series.lane.replace("signal/", "")}`);
     };
     return { element, draw };
   }
@@ -223,10 +197,14 @@ export class SimilarMoments {
     return address("/search", { query: this.query, like: this.options.like, unlike: this.options.unlike, q: this.options.where });
   }
 
-  /** @param {[number, number] | null} span */
-  async find(span) {
-    this.query = span ? `${this.uid}@${span[0]}:${span[1]}` : this.uid;
-    this.title.textContent = span ? `Moments like ${span[0]}:${span[1]}` : "Episodes like this one";
+  /**
+   * @param {string | null} span START:STOP of the episode, or frames of a camera, FRAME or START:STOP
+   * @param {string} [camera]
+   */
+  async find(span, camera) {
+    if (isPicture(this.query) !== Boolean(camera)) Object.assign(this.options, { like: [], unlike: [] }); // of the other kind
+    this.query = `${this.uid}${camera ? `#${camera}` : ""}${span ? `@${span}` : ""}`;
+    this.title.textContent = camera ? `Frames like ${span} of ${cameraName(camera)}` : span ? `Moments like ${span}` : "Episodes like this one";
     this.element.hidden = false;
     await this.search();
   }
@@ -243,11 +221,10 @@ export class SimilarMoments {
       h("button", { class: "quiet", onclick: () => { Object.assign(this.options, { like: [], unlike: [] }); void this.search(); } }, "Clear the examples"),
     ]);
     try {
-      await this.hits.show(await findHits(this.query, this.options, signal), this.query, signal);
+      await this.hits.show(await findHits(this.query, this.options, signal, (text) => this.hits.wait(text)), this.query, signal);
     } catch (error) {
       if (isAborted(error)) return;
-      fill(this.hits.count);
-      say(error instanceof Error ? error.message : String(error), { error: true });
+      fill(this.hits.count, h("span", { class: "problem" }, withCode(reasonOf(error))));
     } finally {
       if (!signal.aborted) this.element.removeAttribute("aria-busy");
     }

@@ -12,7 +12,7 @@ import { readState } from "../base/url_state.js";
  */
 export async function offerSpaces(list) {
   const found = await get("/api/spaces");
-  const whole = found.items.filter((/** @type {Json} */ one) => one.windows === "whole episodes" && one.state === "active");
+  const whole = found.items.filter((/** @type {Json} */ one) => one.windows === "whole episodes" && one.state === "active" && one.episodes > 0);
   whole.sort((/** @type {Json} */ a, /** @type {Json} */ b) => b.episodes - a.episodes);
   fill(list, whole.map((/** @type {Json} */ one) => h("option", { value: one.space.slice(0, 12) }, `${one.embedder}: ${one.lanes.join(", ")}, ${one.dim} numbers (${plural(one.episodes, "episode")})`)));
   list.value = readState().get("space") || whole[0]?.space.slice(0, 12) || "";

@@ -4,7 +4,8 @@
  * @typedef {{ text: string, start: number, end: number, field: string }} Part
  */
 
-const FIELD = /^-?([A-Za-z_]\w*(?:\.(?:"(?:[^"\\]|\\.)*"|[\w/+-]+))*(?:\[\d+\])?):/;
+const FIELD = /^-?([A-Za-z_]\w*(?:\.(?:"(?:[^"\\]|\\.)*"|[\p{L}\p{N}_/+-]+))*(?:\[\d+\])?):/su;
+const WORDS = /^(?:OR|AND|NOT)$|^(?:true|false|yes|no)$/i; // that mean something else: metadata may have "true" as text
 
 /**
  * Split a filter at its spaces, outside of quotes and parentheses.
@@ -52,7 +53,7 @@ function isPlain(text) {
 export function quoteValue(value) {
   const text = String(value);
   if (typeof value !== "string") return text;
-  if (/^[A-Za-z][\w./+-]*$/.test(text) && !/\.\./.test(text) && !["OR", "AND", "NOT"].includes(text)) return text;
+  if (/^[A-Za-z][\w./+-]*$/.test(text) && !/\.\./.test(text) && !WORDS.test(text)) return text;
   return `"${text.replace(/\\/g, "\\\\").replace(/"/g, '\\"')}"`;
 }
 

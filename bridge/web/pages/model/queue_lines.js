@@ -4,13 +4,13 @@ import { number, plural } from "../base/format.js";
 /** @typedef {import("../base/api.js").Json} Json */
 
 /** The queues: their titles, what is in them, and the head of the column that says why. */
-export const QUEUES = /** @type {Record<string, { title: string, about: string, why: string }>} */ ({
-  unreviewed: { title: "Unreviewed", why: "Length", about: "Episodes that nobody has reviewed, by name." },
-  flagged: { title: "Flagged", why: "Findings", about: "Episodes in which checks of quality found something, the newest first." },
-  duplicates: { title: "Duplicates", why: "Difference", about: "Episodes with the same data as another one, or nearly the same." },
-  leaks: { title: "Leaks", why: "Difference", about: "Episodes of the second set that are copies of episodes of the first." },
-  outliers: { title: "Outliers", why: "Distance", about: "Episodes that are far even from those most similar to them, the farthest first." },
-  mislabeled: { title: "Doubtful labels", why: "Doubt", about: "Episodes whose neighbours have other labels than theirs, the most doubtful first." },
+export const QUEUES = /** @type {Record<string, { title: string, about: string, why: string, none: string }>} */ ({
+  unreviewed: { title: "Unreviewed", why: "Length", about: "Episodes that nobody has reviewed, by name.", none: "Every episode that passes the filter is reviewed." },
+  flagged: { title: "Flagged", why: "Findings", about: "Episodes in which checks of quality found something, the newest first.", none: "No check has found anything: run `wshard check` on episodes that were not checked yet, or go on with another queue." },
+  duplicates: { title: "Duplicates", why: "Difference", about: "Episodes with the same data as another one, or nearly the same, in any Space; pieces cut out of others on request.", none: "No two episodes are alike: tick the box above to look for pieces of episodes, too." },
+  leaks: { title: "Leaks", why: "Difference", about: "Episodes of the second set that are copies of episodes of the first.", none: "No episode of the second set is a copy of one of the first." },
+  outliers: { title: "Outliers", why: "Distance", about: "Episodes that are far even from those most similar to them, the farthest first.", none: "No episode passes the filter and has this Space." },
+  mislabeled: { title: "Doubtful labels", why: "Doubt", about: "Episodes whose neighbours have other labels than theirs, the most doubtful first.", none: "No label is doubted by the neighbours of its episode." },
 });
 
 /** What an episode is called in all pages: by a name that no other has, where that is known. @param {Json} row @returns {string} */
@@ -30,6 +30,16 @@ export function cutOf(queue, { items, total, of, cut }) {
   return `${of ? `${number(total)} of ${plural(of, what)}` : plural(total, what)}${cut ? `: ${cut}` : ""}${first}.`;
 }
 
+const KINDS = /** @type {Record<string, string>} */ ({
+  episode: "the same episode", data: "the same data", vector: "equal vectors", near: "nearly the same", rate: "at another rate", piece: "a piece of it",
+});
+
+/** How two episodes differ: their kind, and how far they are apart. @param {Json} pair */
+function differenceOf({ kind, apart }) {
+  const far = apart < 0.001 ? "less than 0.001" : number(apart);
+  return apart > 0 ? `${KINDS[kind]}, ${far} standard deviations apart` : KINDS[kind];
+}
+
 /**
  * One line per episode to look at, with what is said of it.
  * @param {string} queue
@@ -39,9 +49,9 @@ export function cutOf(queue, { items, total, of, cut }) {
 export function linesOf(queue, items) {
   if (queue === "duplicates") {
     return items.flatMap((group) => group.pairs.map((/** @type {Json} */ pair) =>
-      ({ ...pair.right, said: `${pair.kind}, ${number(pair.apart)} apart`, other: pair.left })));
+      ({ ...pair.right, said: differenceOf(pair), other: pair.left })));
   }
-  if (queue === "leaks") return items.map((pair) => ({ ...pair.right, said: `${pair.kind}, ${number(pair.apart)} apart`, other: pair.left }));
+  if (queue === "leaks") return items.map((pair) => ({ ...pair.right, said: differenceOf(pair), other: pair.left }));
   if (queue === "flagged") return items.map((item) => ({ ...item, said: item.reason }));
   if (queue === "unreviewed") return items.map((item) => ({ ...item, said: plural(item.length, "timestep") }));
   return items.map((item) => ({ ...item, said: item.suggested ? `${item.label} → ${item.suggested}? (${number(item.value)})` : number(item.value) }));

@@ -4,7 +4,7 @@ import { number } from "../base/format.js";
 import { linesOf, progressOf } from "../model/queue_lines.js";
 
 /** @typedef {import("../base/api.js").Json} Json */
-/** @typedef {{ queue: string, q: string | null, label: string | null, left: string | null, right: string | null, space: string | null }} Queue */
+/** @typedef {{ queue: string, q: string | null, label: string | null, left: string | null, right: string | null, space: string | null, pieces: string | null }} Queue */
 
 const POLL_MS = 400;
 const MOST = 1000; // lines of a queue
@@ -13,8 +13,8 @@ const STATES = ["uid", "name", "review", "tags", "score.rating"];
 
 /** The queue that an address names. @param {URLSearchParams} state @param {string} queue @returns {Queue} */
 export function queueOf(state, queue) {
-  const [q, label, left, right, space] = ["q", "label", "left", "right", "space"].map((name) => state.get(name));
-  return { queue, q, label, left, right, space };
+  const [q, label, left, right, space, pieces] = ["q", "label", "left", "right", "space", "pieces"].map((name) => state.get(name));
+  return { queue, q, label, left, right, space, pieces };
 }
 
 /** The page of a line's episode, which knows the queue that it is one of. @param {Queue} queue @param {string} uid @param {number} at */

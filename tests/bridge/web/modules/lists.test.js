@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { briefNames } from "../../../../bridge/web/pages/model/brief.js";
+import { titleOf } from "../../../../bridge/web/pages/model/field_names.js";
 import { Blocks } from "../../../../bridge/web/pages/model/blocks.js";
 import { coloursOfLabels } from "../../../../bridge/web/pages/base/colours.js";
 import { isInside, pointsOfNextFrame, shuffledOrder } from "../../../../bridge/web/pages/components/points.js";
@@ -59,6 +61,7 @@ test("queues are lines of one episode each", () => {
   const pair = { kind: "near", apart: 0.5, left: { uid: "a" }, right: { uid: "b" } };
   assert.deepEqual(linesOf("duplicates", [{ pairs: [pair] }]).map((one) => [one.uid, one.other.uid]), [["b", "a"]]);
   assert.equal(linesOf("mislabeled", [{ uid: "c", value: 0.9, label: "x", suggested: "y" }])[0].said, "x → y? (0.9)");
+  assert.equal(linesOf("leaks", [pair])[0].said, "nearly the same, 0.5 standard deviations apart");
 });
 
 test("the first points in the order of drawing stand for all, and each is drawn", () => {
@@ -104,4 +107,20 @@ test("a queue says how many it has, of how many, and where it ends", () => {
   assert.equal(cutOf("outliers", { items, total: 10, of: 200, cut: "those above 3" }), "10 of 200 episodes: those above 3.");
   assert.equal(cutOf("leaks", { items, total: 1200 }), "1,200 pairs, the first 10 are listed.");
   assert.equal(cutOf("duplicates", { items: [{}], total: 1 }), "1 group.");
+});
+
+test("places and layouts are called by the ends that tell them apart", () => {
+  const values = ["wshard", "layout:/tmp/a/lab/own.toml", "layout:/tmp/b/lab/own.toml", "layout:/tmp/c/other.toml"];
+  assert.deepEqual([...briefNames(values).values()], ["wshard", "layout:a/lab/own.toml", "layout:b/lab/own.toml", "layout:other.toml"]);
+  assert.deepEqual([...briefNames(["/data/x/one", "/data/one", "/data/one"], 2).values()], ["x/one", "data/one"]);
+  assert.deepEqual([...briefNames(["s3://bucket/a/b"]).values()], ["b"]);
+  const read = ["layout:guess?name %3D %22guess%22%0Acontainer %3D %22npz%22", "layout:table?actions=grip"];
+  assert.deepEqual([...briefNames(read).values()], ["npz, guessed", "layout:table"]);
+});
+
+test("fields have names that people read, and no two of them one", () => {
+  const names = ["env", "meta.task", "score.rating", "folder", "meta.arm_type", 'meta.robot."left arm"', 'meta."say \\"x\\""', "meta.success", "success"];
+  const expected = ["Environment", "Task", "Rating", "Folder", "Arm type", "Robot.left arm", 'Say "x"', "meta.success", "Success"];
+  assert.deepEqual(names.map((name) => titleOf(name)), expected);
+  assert.equal(titleOf("path", { path: "File" }), "File");
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { marksOf } from "../../../../bridge/web/pages/model/findings.js";
-import { pairsOf } from "../../../../bridge/web/pages/components/hit_drawing.js";
+import { pairsOf } from "../../../../bridge/web/pages/hits/hit_drawing.js";
 import { PlayClock } from "../../../../bridge/web/pages/model/play_clock.js";
 
 test("the clock plays at its rate and speed, and stops at the end", () => {

@@ -37,7 +37,7 @@ def saved(ep: Episode, compression: str) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("compression", ["none", "zstd:1", "lz4"])
+@pytest.mark.parametrize("compression", ["none", "zstd:1", pytest.param("lz4", marks=pytest.mark.long)])
 def test_threads_change_no_byte(cores, monkeypatch, compression):
     """C-26: on any number of cores."""
     data = saved(cameras(), compression)

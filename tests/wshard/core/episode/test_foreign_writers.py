@@ -225,6 +225,7 @@ def test_every_file_of_the_safety_corpus_gets_its_verdict(wshard_fixtures):
             assert entries == [[e["name"], e["size"], e["data_sha256"]] for e in case["entries"]], case["file"]
 
 
+@pytest.mark.long
 def test_the_judge_of_the_corpus_sees_a_memory_error():
     """The verdicts above mean something only if the child's memory really is limited."""
     program = JUDGE.replace("load_wshard(path)", "bytearray(2 << 30)")

@@ -64,6 +64,7 @@ print(json.dumps({"peak": used, "grown": highest() - before}))
 
 
 @pytest.mark.parametrize("frame_steps", [None, 4])
+@pytest.mark.long
 def test_saving_compressed_needs_no_more_than_the_largest_block(tmp_path, frame_steps):
     """Without the constant that small blocks may share (64 MiB), which would hide it."""
     program = f"""
@@ -122,6 +123,7 @@ print(json.dumps({"peak": used, "grown": highest() - before}))
     assert found["grown"] < 5 << 20
 
 
+@pytest.mark.long
 def test_recording_takes_the_same_memory_however_long(tmp_path):
     program = """
 def record(steps):

@@ -9,7 +9,8 @@ import sys
 from shutil import rmtree
 
 import pytest
-from object_stores import serving_ranges
+from local_server import run_server
+from object_stores import RangeServer
 
 from wshard import FormatError
 from wshard.core.files.block_cache import BLOCK
@@ -45,7 +46,7 @@ def intact():
 
 
 def test_what_two_processes_fetched_at_once_a_third_reads_from_disk(folder):
-    with serving_ranges() as server:
+    with run_server(RangeServer()) as server:
         server.files["a.bin"] = DATA
         read = [sys.executable, "-c", READ, f"{server.url}/a.bin"]
         both = [subprocess.Popen(read, stdout=subprocess.PIPE) for _ in range(2)]
@@ -132,7 +133,7 @@ def test_blocks_take_no_more_than_the_limit_and_those_used_last_stay(monkeypatch
 @pytest.mark.parametrize("cache", ["/proc/wshard", "/dev/full/wshard", "/dev/null"])
 def test_objects_are_read_without_a_cache_where_none_can_be(cache, monkeypatch):
     monkeypatch.setenv("WSHARD_CACHE", cache)
-    with serving_ranges() as server:
+    with run_server(RangeServer()) as server:
         server.files["a.bin"] = DATA
         assert place_of(f"{server.url}/a.bin").read(5, 1 << 30) == DATA[5:]
     assert size_of_cache() == (0, 0)

@@ -6,6 +6,7 @@ import io
 import multiprocessing
 import pickle
 import random
+import struct
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -249,6 +250,20 @@ def test_frames_at_uneven_times_are_found_by_number(even):
     frames = VideoFrames(file.getvalue())
     for start, stop in ((13, 17), (0, 30), (29, 30), (2, 3)):
         assert np.array_equal(frames.decode(start, stop), pixels[start:stop])
+
+
+@pytest.mark.parametrize("counts", [{"entries": 0}, {"samples": 3}, {"delta": 0}], ids=["entries", "samples", "delta"])
+def test_frames_without_a_time_of_their_own_are_an_error(counts):
+    """The table of times of an MP4 has none, those of some frames, or one for all: no frame may stand for another."""
+    file = io.BytesIO()
+    encode_video(np.repeat(np.arange(0, 240, 10, np.uint8), 32 * 32 * 3).reshape(24, 32, 32, 3), file, fps=10)
+    data = bytearray(file.getvalue())
+    at = data.index(b"stts") + 8
+    table = dict(zip(("entries", "samples", "delta"), struct.unpack_from(">III", data, at), strict=True))
+    struct.pack_into(">III", data, at, *(table | counts).values())
+    for frames in (VideoFrames(bytes(data)), VideoFrames(bytes(data), from_timestamp=0.0, fps=10, count=24)):
+        with pytest.raises(CodecError, match=r"time of its own|within 0\.0001 s|cannot be decoded"):
+            frames.decode(0, 10)
 
 
 def test_one_channel_is_the_luma(small):

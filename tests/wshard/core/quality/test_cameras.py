@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from wshard.core.quality.cameras import BURST, BURSTS, judge_cameras, measure_camera, spans_to_look_at
+from wshard.core.quality.camera_frames import BURST, BURSTS, spans_to_look_at
+from wshard.core.quality.cameras import judge_cameras, measure_camera
 from wshard.core.quality.thresholds import CAMERA
 
 LENGTH, FAULTY = 60, 4

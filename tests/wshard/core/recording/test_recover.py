@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import select
@@ -113,6 +114,14 @@ def records_of(*records: tuple[bytes, int, bytes]) -> bytes:
 
 LANES = b'["reward", "done", "time/ticks", "aux/truncations"]'
 DESCRIPTION = [(b"DESC", 0, b"{}"), (b"DESC", 0, b'{"episode_id": "e"}'), (b"DESC", 0, b'{"channels": [{"id": "s"}]}')]
+
+
+def lanes_with(**changes: object) -> tuple[bytes, int, bytes]:
+    """Return the record of lanes of which the first is encoded."""
+    lane = {"block": "signal/s", "codec": "h264", "frame_shape": [8, 8, 3], "frame_dtype": "u8"} | changes
+    return b"LANE", 0, json.dumps([lane, *json.loads(LANES)]).encode()
+
+
 HOSTILE = {
     "no description": [(b"ROWS", 1, bytes(10))],
     "two of three": DESCRIPTION[:2],
@@ -134,13 +143,24 @@ HOSTILE = {
     "rows too long": [*DESCRIPTION, (b"LANE", 0, LANES), (b"ROWS", 1, bytes(11))],
     "rows without end": [*DESCRIPTION, (b"LANE", 0, LANES), (b"ROWS", 2**32 - 1, b"")],
     "unknown record": [*DESCRIPTION, (b"LANE", 0, LANES), (b"WHAT", 0, b"")],
+    "codec unknown": [*DESCRIPTION, lanes_with(codec="gif")],
+    "codec no text": [*DESCRIPTION, lanes_with(codec=["h264"])],
+    "codec of a step lane": [*DESCRIPTION, lanes_with(block="reward")],
+    "codec of no frames": [*DESCRIPTION, lanes_with(frame_shape=[])],
+    "codec of huge frames": [*DESCRIPTION, lanes_with(frame_shape=[1 << 20, 1 << 20, 3])],
+    "frames without sizes": [*DESCRIPTION, lanes_with(), (b"ROWS", 1, bytes(10))],
+    "frames too short": [*DESCRIPTION, lanes_with(), (b"ROWS", 1, bytes(10) + b"\5\0\0\0abcd")],
+    "frames too long": [*DESCRIPTION, lanes_with(), (b"ROWS", 1, bytes(10) + b"\5\0\0\0abcdef")],
+    "frames without end": [*DESCRIPTION, lanes_with(), (b"ROWS", 2**32 - 1, b"\377" * 100)],
+    "frames of no video": [*DESCRIPTION, lanes_with(), (b"ROWS", 1, bytes(10) + b"\5\0\0\0abcde")],
+    "frames empty": [*DESCRIPTION, lanes_with(), (b"ROWS", 1, bytes(14))],
     "lanes again": [*DESCRIPTION, (b"LANE", 0, LANES), (b"LANE", 0, LANES)],
 }
 
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_journals_with_right_checksums_and_wrong_contents_are_refused(tmp_path, case):
-    """J-2, J-3."""
+    """J-2, J-3, J-11."""
     partial = tmp_path / "a.wshard.partial"
     partial.write_bytes(records_of(*HOSTILE[case]))
     with pytest.raises(FormatError):

@@ -5,58 +5,29 @@ from __future__ import annotations
 import io
 import json
 import re
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from layout_files import FLAT, STEPS, save_h5, save_layout
 
 from wshard import open_episode
 from wshard.core.episode.step_texts import texts_of
 from wshard.errors import FormatError, LayoutError, LimitError, WShardError
-from wshard.formats.layouts.named import layout_reference, table_reference
+from wshard.formats.layouts.guessing.reference import guess_reference_of
+from wshard.formats.layouts.named import table_reference
 from wshard.formats.layouts.options import TableOptions
 from wshard.formats.layouts.source import LayoutSource
 from wshard.formats.open import list_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-    from wshard import EpisodeFile
-
-FLAT = 'container = "npz"\n[episodes]\nby = "lengths"\narray = "n"\n[arrays]\nu = "action"\nn = "skip"\n'
-WHOLE = 'container = "{}"\n[arrays]\nu = "action"\nr = "reward"\nd = "end"\nt = "time"\nwon = "success"\n'
-STEPS = np.arange(12.0).reshape(6, 2)
-
-
-def _described(folder: Path, text: str) -> str:
-    (folder / "own.toml").write_text(f"layout = 1\n{text}")
-    return layout_reference(folder / "own.toml")
-
-
-@pytest.fixture
-def opened() -> Iterator[Callable[[Path, str], list[EpisodeFile]]]:
-    """Open the episodes of a file, until the test ends."""
-    with ExitStack() as stack:
-        yield lambda path, how: [stack.enter_context(open_episode(address)) for address, _ in list_episodes(path, how)]
-
-
-@pytest.fixture
-def read(opened: Any) -> Callable[[Path, str], EpisodeFile]:
-    """Open the first episode of a file."""
-    return lambda path, how: opened(path, how)[0]
-
-
-def _save_h5(path: Path, **arrays: Any) -> None:
-    with h5py.File(path, "w") as file:
-        for name, values in arrays.items():
-            file[name] = values
 
 
 # ---- where episodes are ----------------------------------------------------------------------------------------------
@@ -76,7 +47,7 @@ DECLARED: dict[str, tuple[str, dict[str, Any]]] = {
 def test_a_small_file_cannot_declare_any_number_of_episodes(tmp_path: Path, by: str) -> None:
     rule, arrays = DECLARED[by]
     np.savez(tmp_path / "a.npz", **{"u": np.zeros(6)} | arrays)
-    how = _described(tmp_path, FLAT.replace("lengths", by).replace('array = "n"', rule))
+    how = save_layout(tmp_path, FLAT.replace("lengths", by).replace('array = "n"', rule))
     with pytest.raises(LimitError, match=r"a\.npz.*: expected at most 1048576 episodes in a file, found 1.*: split"):
         list_episodes(tmp_path / "a.npz", how)
 
@@ -119,7 +90,7 @@ def test_texts_of_any_kind_are_read_with_their_gaps(tmp_path: Path, read: Any, s
 def test_episodes_that_cannot_be_are_refused(tmp_path: Path, by: str, arrays: dict[str, Any], message: str) -> None:
     np.savez(tmp_path / "a.npz", u=np.arange(16.0), **arrays)
     rule = 'arrays = ["n", "s"]' if "s" in arrays else 'array = "n"'
-    how = _described(tmp_path, FLAT.replace("lengths", by).replace('array = "n"', rule))
+    how = save_layout(tmp_path, FLAT.replace("lengths", by).replace('array = "n"', rule))
     with pytest.raises(FormatError, match=message):
         list_episodes(tmp_path / "a.npz", how)
 
@@ -137,7 +108,7 @@ def test_rows_in_order_of_time_are_sorted_into_their_episodes(tmp_path: Path, op
     values, keys = LABELS[kind]
     which = np.random.default_rng(0).integers(2, size=1000)
     np.savez(tmp_path / "a.npz", u=np.arange(1000.0), n=values[which])
-    how = _described(tmp_path, FLAT.replace("lengths", "column"))
+    how = save_layout(tmp_path, FLAT.replace("lengths", "column"))
     found = opened(tmp_path / "a.npz", how)
     first = int(which[0])
     assert [address.key for address, _ in list_episodes(tmp_path / "a.npz", how)] == [keys[first], keys[1 - first]]
@@ -149,7 +120,7 @@ def test_files_of_one_name_are_episodes_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "set").mkdir()
     for name in ("a.csv", "b.csv", "a.tsv"):
         (tmp_path / "set" / name).write_text("x\n1\n2\n")
-    how = _described(tmp_path, 'container = "table"\n[stack]\n"observation/state" = ["*"]\n')
+    how = save_layout(tmp_path, 'container = "table"\n[stack]\n"observation/state" = ["*"]\n')
     assert [address.key for address, _ in list_episodes(tmp_path / "set", how)] == ["a.csv", "a.tsv", "b"]
 
 
@@ -200,7 +171,7 @@ def test_columns_that_no_lane_can_hold_leave_the_others_readable(tmp_path: Path,
 @pytest.mark.parametrize("odd", ["[[1], [2, 3], []]", '["a", 1, []]', f"{2**70}", "[" * 900 + "]" * 900])
 def test_odd_members_of_a_document_are_left_out_unless_they_are_named(tmp_path: Path, read: Any, odd: str) -> None:
     (tmp_path / "a.json").write_text(f'{{"u": [[1], [2], [1e400]], "odd": {odd}}}')
-    how = _described(tmp_path, 'container = "json"\n[arrays]\nu = "action"\n')
+    how = save_layout(tmp_path, 'container = "json"\n[arrays]\nu = "action"\n')
     assert read(tmp_path / "a.json", how).lane("action/u").tolist() == [[1], [2], [np.inf]]
 
 
@@ -215,7 +186,7 @@ def test_odd_members_of_a_document_are_left_out_unless_they_are_named(tmp_path: 
 def test_documents_that_say_two_things_or_none_are_refused(tmp_path: Path, read: Any, text: str, message: str) -> None:
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(FormatError, match=message):
-        read(tmp_path / "a.json", _described(tmp_path, 'container = "json"\n')).info  # noqa: B018
+        read(tmp_path / "a.json", save_layout(tmp_path, 'container = "json"\n')).info  # noqa: B018
 
 
 def _flipped(data: bytes, rng: np.random.Generator) -> bytes:
@@ -226,7 +197,7 @@ def _flipped(data: bytes, rng: np.random.Generator) -> bytes:
 
 SAVED: dict[str, Callable[[Path], object]] = {
     "a.npz": lambda path: np.savez_compressed(path, u=STEPS),
-    "a.h5": lambda path: _save_h5(path, u=STEPS),
+    "a.h5": lambda path: save_h5(path, u=STEPS),
     "a.parquet": lambda path: pa.parquet.write_table(pa.table({"u": STEPS[:, 0], "s": [*"abcdef"]}), path),
     "a.feather": lambda path: pa.feather.write_feather(pa.table({"u": STEPS[:, 0], "s": [*"abcdef"]}), path),
     "a.json": lambda path: path.write_text(json.dumps({"u": STEPS.tolist()})),
@@ -238,7 +209,7 @@ KINDS = {".npz": "npz", ".h5": "hdf5", ".json": "json"}
 def test_cut_files_raise_errors_of_this_package(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     SAVED[name](path)
-    data, how = path.read_bytes(), _described(tmp_path, f'container = "{KINDS.get(path.suffix, "table")}"\n')
+    data, how = path.read_bytes(), save_layout(tmp_path, f'container = "{KINDS.get(path.suffix, "table")}"\n')
     for part in range(16):
         path.write_bytes(data[: len(data) * part // 16])
         with pytest.raises(WShardError, match=re.escape(str(path))):
@@ -252,7 +223,7 @@ def test_changed_bytes_give_values_or_errors_of_this_package(tmp_path: Path, suf
         np.savez_compressed(path, u=STEPS)
     else:
         pa.feather.write_feather(pa.table({"u": STEPS[:, 0], "s": [*"abcdef"]}), path, compression="uncompressed")
-    data, how = path.read_bytes(), _described(tmp_path, f'container = "{"npz" if suffix == "npz" else "table"}"\n')
+    data, how = path.read_bytes(), save_layout(tmp_path, f'container = "{"npz" if suffix == "npz" else "table"}"\n')
     for _ in range(60):
         path.unlink()
         path.write_bytes(_flipped(data, rng))
@@ -268,7 +239,7 @@ def test_headers_that_claim_more_than_there_is_take_no_memory(tmp_path: Path, de
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": shape})
     (tmp_path / "set" / "q.npy").write_bytes(header.getvalue())
-    with suppress(FormatError), LayoutSource(tmp_path / "set", _described(tmp_path, 'container = "npy"\n')) as source:
+    with suppress(FormatError), LayoutSource(tmp_path / "set", save_layout(tmp_path, 'container = "npy"\n')) as source:
         assert "signal/q" not in source.load("").lanes()
 
 
@@ -283,7 +254,7 @@ def test_headers_that_claim_more_than_there_is_take_no_memory(tmp_path: Path, de
 )
 def test_descriptions_of_any_size_and_depth_are_refused_by_name(tmp_path: Path, text: str) -> None:
     with pytest.raises(LayoutError, match=r"own\.toml: expected a description"):
-        _described(tmp_path, text)
+        save_layout(tmp_path, text)
 
 
 def test_lines_of_other_members_each_are_refused_at_once(tmp_path: Path) -> None:
@@ -291,3 +262,10 @@ def test_lines_of_other_members_each_are_refused_at_once(tmp_path: Path) -> None
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     with pytest.raises(LimitError, match="found 8000 rows of 8000 members: save it as Parquet"):
         open_episode(tmp_path / "a.jsonl", format_name="layout:table?time=t")
+
+
+def test_an_npz_file_named_as_a_table_is_called_one(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", q=np.zeros((40, 3)), t=np.arange(40) / 50)
+    (tmp_path / "a.npz").rename(tmp_path / "a.csv")
+    with pytest.raises(LayoutError, match="its content is npz, whatever its name says"):
+        guess_reference_of(tmp_path / "a.csv", is_given=True)

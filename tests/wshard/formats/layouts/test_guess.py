@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +118,33 @@ def test_a_folder_of_files_is_guessed_by_one_of_them(tmp_path):
     described = describe_guess(guess_layout(tmp_path))
     assert 'files = "*.npz"' in described
     assert [one.length for one in _episodes(tmp_path, described)] == [*LENGTHS]
+
+
+def test_arrays_that_only_some_files_of_a_folder_have_are_described(tmp_path):
+    for number in range(20):
+        rows = {"state": _numbers(6, 3), "cmd": _numbers(6, 2)} | ({"rew": _numbers(6)} if number % 2 else {})
+        np.savez(tmp_path / f"ep{number}.npz", **rows)
+    (tmp_path / "ep0.npz").write_bytes((tmp_path / "ep0.npz").read_bytes()[:300])
+    described = describe_guess(guess_layout(tmp_path))
+    assert '"rew" = "reward"' in described
+    assert re.search(r"one number per timestep; in \d of 7 files", described)
+    (tmp_path / "ep0.npz").unlink()
+    assert [one.rewards is None for one in _episodes(tmp_path, described)] == [False, True] * 9 + [False]
+
+
+def test_columns_that_only_some_tables_have_are_no_channels_of_a_common_lane(tmp_path):
+    for number, last in enumerate(("force", "torque")):
+        rows = "\n".join(f"{row / 10},{row},{row % 3},{row % 4}" for row in range(9))
+        (tmp_path / f"a{number}.csv").write_text(f"time,joint0,joint1,{last}\n{rows}")
+    found = _episodes(tmp_path, describe_guess(guess_layout(tmp_path)))
+    assert [sorted(one.observations) for one in found] == [["force", "state"], ["state", "torque"]]
+
+
+def test_a_cut_npz_is_said_to_be_damaged(tmp_path):
+    np.savez(tmp_path / "a.npz", q=_numbers(40, 3))
+    (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:500])
+    with pytest.raises(FormatError, match=r"found a damaged or cut \.npz"):
+        guess_layout(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(

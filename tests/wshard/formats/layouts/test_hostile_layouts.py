@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 import pytest
+from layout_files import FLAT, STEPS, WHOLE, save_h5, save_layout
 
-from wshard import open_episode
 from wshard.errors import ArrayKindError, FormatError
-from wshard.formats.layouts.named import layout_reference
-from wshard.formats.open import list_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from wshard import EpisodeFile
-
-FLAT = 'container = "npz"\n[episodes]\nby = "lengths"\narray = "n"\n[arrays]\nu = "action"\nn = "skip"\n'
-WHOLE = 'container = "{}"\n[arrays]\nu = "action"\nr = "reward"\nd = "end"\nt = "time"\nwon = "success"\n'
-STEPS = np.arange(12.0).reshape(6, 2)
-
-
-def _described(folder: Path, text: str) -> str:
-    (folder / "own.toml").write_text(f"layout = 1\n{text}")
-    return layout_reference(folder / "own.toml")
-
-
-@pytest.fixture
-def opened() -> Iterator[Callable[[Path, str], list[EpisodeFile]]]:
-    """Open the episodes of a file, until the test ends."""
-    with ExitStack() as stack:
-        yield lambda path, how: [stack.enter_context(open_episode(address)) for address, _ in list_episodes(path, how)]
-
-
-@pytest.fixture
-def read(opened: Any) -> Callable[[Path, str], EpisodeFile]:
-    """Open the first episode of a file."""
-    return lambda path, how: opened(path, how)[0]
-
-
-def _save_h5(path: Path, **arrays: Any) -> None:
-    with h5py.File(path, "w") as file:
-        for name, values in arrays.items():
-            file[name] = values
+    from collections.abc import Callable
 
 
 # ---- arrays that are no rows -----------------------------------------------------------------------------------------
@@ -55,7 +21,7 @@ def _save_h5(path: Path, **arrays: Any) -> None:
 def test_arrays_with_as_many_rows_as_an_episode_by_chance_are_not_cut_into_it(tmp_path: Path, opened: Any) -> None:
     goal, pose = np.arange(12.0).reshape(3, 4), np.arange(16.0).reshape(4, 4)
     np.savez(tmp_path / "a.npz", u=np.arange(16.0), n=np.array([4, 7, 5]), goal=goal, pose=pose)
-    for number, episode in enumerate(opened(tmp_path / "a.npz", _described(tmp_path, FLAT))):
+    for number, episode in enumerate(opened(tmp_path / "a.npz", save_layout(tmp_path, FLAT))):
         assert [*episode.info.lanes] == ["action/u"]
         assert episode.metadata["goal"] == goal[number].tolist()
         assert episode.metadata["pose"] == pose.tolist()
@@ -64,7 +30,7 @@ def test_arrays_with_as_many_rows_as_an_episode_by_chance_are_not_cut_into_it(tm
 def test_values_of_episodes_of_a_batch_are_no_timesteps_of_a_short_one(tmp_path: Path, opened: Any) -> None:
     goal = np.arange(18.0).reshape(3, 6)
     np.savez(tmp_path / "a.npz", u=np.zeros((3, 10, 2)), n=np.array([5, 10, 6]), goal=goal)
-    how = _described(tmp_path, FLAT.replace("lengths", "row"))
+    how = save_layout(tmp_path, FLAT.replace("lengths", "row"))
     for number, episode in enumerate(opened(tmp_path / "a.npz", how)):
         assert [*episode.info.lanes] == ["action/u"]
         assert episode.metadata["goal"] == goal[number].tolist()
@@ -75,7 +41,7 @@ def test_values_of_episodes_of_a_batch_are_no_timesteps_of_a_short_one(tmp_path:
 def test_rewards_and_ends_of_other_numbers_of_rows_are_refused(tmp_path: Path, name: str, rows: int, read: Any) -> None:
     np.savez(tmp_path / "a.npz", u=STEPS, **{name: np.zeros(rows)})
     with pytest.raises(FormatError, match=rf"a\.npz: '{name}': expected 6 rows, one for each timestep, found \[{rows}"):
-        read(tmp_path / "a.npz", _described(tmp_path, WHOLE.format("npz"))).info  # noqa: B018
+        read(tmp_path / "a.npz", save_layout(tmp_path, WHOLE.format("npz"))).info  # noqa: B018
 
 
 # ---- flags and times -------------------------------------------------------------------------------------------------
@@ -91,38 +57,38 @@ FLAGS = {
 
 @pytest.mark.parametrize("kind", FLAGS)
 def test_flags_in_words_and_with_gaps_say_what_they_say(tmp_path: Path, kind: str, opened: Any, read: Any) -> None:
-    _save_h5(tmp_path / "a.h5", u=STEPS, d=FLAGS[kind], won=FLAGS[kind])
-    episode = read(tmp_path / "a.h5", _described(tmp_path, WHOLE.format("hdf5")))
+    save_h5(tmp_path / "a.h5", u=STEPS, d=FLAGS[kind], won=FLAGS[kind])
+    episode = read(tmp_path / "a.h5", save_layout(tmp_path, WHOLE.format("hdf5")))
     assert episode.lane("done").tolist() == [False] * 5 + [True]
     assert episode.metadata["success"] is True
     np.savez(tmp_path / "a.npz", u=np.arange(12.0), d=np.array(FLAGS[kind] * 2))
-    how = _described(tmp_path, FLAT.replace("lengths", "ends").replace('"n"', '"d"'))
+    how = save_layout(tmp_path, FLAT.replace("lengths", "ends").replace('"n"', '"d"'))
     assert [episode.length for episode in opened(tmp_path / "a.npz", how)] == [6, 6]
 
 
 @pytest.mark.parametrize("name", ["d", "won"])
 def test_flags_in_other_words_are_refused(tmp_path: Path, name: str, read: Any) -> None:
-    _save_h5(tmp_path / "a.h5", u=STEPS, **{name: ["no", "no", "perhaps", "no", "no", "no"]})
+    save_h5(tmp_path / "a.h5", u=STEPS, **{name: ["no", "no", "perhaps", "no", "no", "no"]})
     with pytest.raises(FormatError, match=f"'{name}': row 2: expected true or false, found 'perhaps'"):
-        read(tmp_path / "a.h5", _described(tmp_path, WHOLE.format("hdf5"))).lane("done")
+        read(tmp_path / "a.h5", save_layout(tmp_path, WHOLE.format("hdf5"))).lane("done")
 
 
 @pytest.mark.parametrize("stated", [False, "False", "no", "0"])
 def test_success_of_an_episode_in_words_is_what_it_says(tmp_path: Path, stated: Any, read: Any) -> None:
-    _save_h5(tmp_path / "a.h5", u=STEPS, won=stated)
-    assert read(tmp_path / "a.h5", _described(tmp_path, WHOLE.format("hdf5"))).metadata["success"] is False
+    save_h5(tmp_path / "a.h5", u=STEPS, won=stated)
+    assert read(tmp_path / "a.h5", save_layout(tmp_path, WHOLE.format("hdf5"))).metadata["success"] is False
 
 
 @pytest.mark.parametrize("first", [1_700_000_000_000_000_000, 1.7e18, 2**63, np.datetime64("9999-01-01", "us")])
 def test_times_beyond_the_clock_are_refused_rather_than_wrapped(tmp_path: Path, first: Any, read: Any) -> None:
     np.savez(tmp_path / "a.npz", u=STEPS, t=np.array([first] * 6))
     with pytest.raises(FormatError, match=r"'t': row 0: expected a time in 's' .*: state its unit, one of s, ms"):
-        read(tmp_path / "a.npz", _described(tmp_path, WHOLE.format("npz"))).lane("time/timestamps_ns")
+        read(tmp_path / "a.npz", save_layout(tmp_path, WHOLE.format("npz"))).lane("time/timestamps_ns")
 
 
 def test_a_time_that_is_missing_moves_no_clock(tmp_path: Path, read: Any) -> None:
     np.savez(tmp_path / "a.npz", u=STEPS, t=np.array([0, 0.1, np.nan, 0.3, 0.4, np.inf]))
-    episode = read(tmp_path / "a.npz", _described(tmp_path, WHOLE.format("npz")))
+    episode = read(tmp_path / "a.npz", save_layout(tmp_path, WHOLE.format("npz")))
     assert episode.info.timebase.tick_hz == 10
     assert episode.lane("time/timestamps_ns").tolist() == [0, 10**8, -(2**63), 3 * 10**8, 4 * 10**8, -(2**63)]
 
@@ -144,10 +110,10 @@ class _Writes:
 def test_pickles_are_never_run_and_records_are_left_out(tmp_path: Path, save: Any, read: Any) -> None:
     odd = {"o": np.array([_Writes(tmp_path / "run")], object), "s": np.zeros(6, [("a", "f8"), ("b", "i4")])}
     save(tmp_path / "a.npz", u=STEPS, **odd)
-    episode = read(tmp_path / "a.npz", _described(tmp_path, WHOLE.format("npz")))
+    episode = read(tmp_path / "a.npz", save_layout(tmp_path, WHOLE.format("npz")))
     assert {*episode.metadata["left_out"]} == {"o", "s"}
     assert np.array_equal(episode.lane("action/u"), STEPS)
-    how = _described(tmp_path, WHOLE.format("npz") + 'o = "observation"\n')
+    how = save_layout(tmp_path, WHOLE.format("npz") + 'o = "observation"\n')
     with pytest.raises(ArrayKindError, match="pickled objects, which are never loaded; for a file that you trust"):
         read(tmp_path / "a.npz", how).info  # noqa: B018
     assert not (tmp_path / "run").exists()
@@ -163,6 +129,6 @@ def test_any_order_and_dtype_of_numbers_isread(tmp_path: Path, save: Any, read: 
         "images": np.arange(6 * 3 * 4 * 4, dtype=np.uint8).reshape(6, 3, 4, 4),
     }
     save(tmp_path / "a.npz", u=STEPS, **arrays)
-    episode = read(tmp_path / "a.npz", _described(tmp_path, WHOLE.format("npz")))
+    episode = read(tmp_path / "a.npz", save_layout(tmp_path, WHOLE.format("npz")))
     for name, values in arrays.items():
         assert np.array_equal(episode.lane(f"signal/{name}")[1:5], values[1:5])

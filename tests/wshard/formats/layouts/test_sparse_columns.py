@@ -102,3 +102,12 @@ def test_tables_of_older_archives_are_read_as_they_were(tmp_path: Path, suffix: 
     older = "layout:table?episode=run&actions=u0&actions=u1"
     expected = {"signal/state": ["x", "y", "z"], "action/actions": ["u0", "u1"]}
     _check(tmp_path / f"runs.{suffix}", older, frame, expected)
+
+
+def test_many_columns_are_described_in_a_line():
+    many = TableOptions(actions=tuple(f"joint_{number}_command" for number in range(40)))
+    line = describe_layout(table_reference(many))
+    assert "actions joint_0_command, " in line
+    assert ", ..., " in line
+    assert line.endswith("joint_39_command)")
+    assert len(line) < 120

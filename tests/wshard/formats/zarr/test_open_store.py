@@ -55,6 +55,6 @@ def test_a_source_is_current_until_its_files_change(tmp_path, name):
     path = write(tmp_path / "a.zarr", np.arange(80, dtype=np.float32).reshape(20, 4))
     with ReplayBufferSource(path) as source:
         source.fingerprint("0")
-        assert source.is_current()
+        assert source.is_current("0")
         (path / name).write_bytes((path / name).read_bytes() + b" ")
-        assert not source.is_current()
+        assert not source.is_current("0")

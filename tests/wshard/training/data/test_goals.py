@@ -53,6 +53,7 @@ def test_workers_and_epochs_draw_other_goals_but_the_same_in_every_run(data):
     assert np.mean(goals[0] == goals[1]) < 0.5
 
 
+@pytest.mark.long
 def test_a_plain_loader_with_workers_repeats_no_goals_and_set_epoch_does_it_without(data):
     goals = make(data)
     loader = torch.utils.data.DataLoader(goals, 8, num_workers=2)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
+from local_server import run_server
 from world_model_sets import make_columns, write_hdf5, write_lance
 
 from wshard.data import HDF5Writer, LeRobotAdapter, convert, load_dataset
@@ -74,19 +74,16 @@ def hub(tmp_path, monkeypatch):
         root = tmp_path / "hub"
         requests: ClassVar[list[str]] = []
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     for name in ("HF_HOME", "STABLEWM_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     for name in ("HF_HUB_OFFLINE", "HF_LEROBOT_HOME", "HF_HUB_CACHE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    yield Handler
-    server.shutdown()
-    server.server_close()
+    with run_server(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        yield Handler
 
 
 def repository(hub, name):

@@ -146,6 +146,7 @@ def test_an_episode_that_cannot_be_read_is_reported(episodes, tmp_path):
     assert (report.samples, report.episodes) == (34, 2)
 
 
+@pytest.mark.long
 def test_single_arms_and_tasks_together(raiden_folder, tmp_path):
     shardify([raiden_folder / "open_drawer", raiden_folder / "pick_cube"], tmp_path / "to")
     ids = {place[0] for place in read_samples(tmp_path / "to")}

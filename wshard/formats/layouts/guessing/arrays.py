@@ -16,10 +16,11 @@ from wshard.formats.table import how_to_describe
 
 if TYPE_CHECKING:
     from wshard.core.files.schemes import Location
+    from wshard.formats.layouts.guessing.layout_guess import LayoutGuess
     from wshard.formats.layouts.guessing.roles import ArrayGuess
 
 _LANES: Final = {rules.OBSERVATION: names.OBSERVATION, rules.ACTION: names.ACTION, rules.REWARD: names.REWARD}
-"""Roles of arrays that are compared, and what their names must say."""
+"""Roles of arrays that are compared, and what their names say."""
 
 
 def has_arrays(name: str) -> bool:
@@ -30,26 +31,33 @@ def has_arrays(name: str) -> bool:
 def guess_arrays(location: Location) -> str:
     """Return the name of the format of a file whose arrays can be guessed for sure: a reference of layouts.named.
 
-    Every array has a name that says what it is, and as many rows as timesteps if it should; there are observations and
-    actions. Raises LayoutError where anything is open.
+    Raises LayoutError where anything is open, or where why_unsure says so.
     """
     guess = guess_layout(location)
     guess.expect_certain()
-    unclear = [one.path for one in (*guess.arrays, *guess.unread) if not _is_told(one)]
-    lacking = [role for role in (rules.OBSERVATION, rules.ACTION) if role not in {one.role for one in guess.arrays}]
-    if unclear or lacking:
-        found = f"the name and rows of {unclear[0]!r} do not say what it is" if unclear else f"it has no {lacking[0]}"
-        raise LayoutError(f"{location}: expected arrays of known names; {found}: {how_to_describe(location)}")
+    if why := why_unsure(guess):
+        raise LayoutError(f"{location}: expected arrays of episodes; {why}: {how_to_describe(location)}")
     return guess_reference(state_layout(guess))
 
 
-def _is_told(one: ArrayGuess) -> bool:
-    """Return whether the name says what the array is, and its rows fit."""
+def why_unsure(guess: LayoutGuess) -> str:
+    """Return why a guess of which nothing is open is not taken without a description; "" if it is.
+
+    Names say what is an observation and what an action, or it may be no episode; no name contradicts the rows.
+    """
+    doubtful = [one.path for one in (*guess.arrays, *guess.unread) if not _is_clear(one)]
+    if doubtful:
+        return f"the name and rows of {doubtful[0]!r} do not say what it is"
+    named = {one.role for one in guess.arrays if names.meaning_of(one.path) == _LANES.get(one.role)}
+    lacking = [role for role in (rules.OBSERVATION, rules.ACTION) if role not in named]
+    return f"no name says {lacking[0]}" if lacking else ""
+
+
+def _is_clear(one: ArrayGuess) -> bool:
+    """Return whether the name of an array says nothing else than its rows: any name may be that of an observation."""
     meaning = names.meaning_of(one.path)
     if one.role in _LANES:
-        return meaning == _LANES[one.role]
+        return meaning == _LANES[one.role] or meaning not in _LANES.values()
     if one.role == rules.METADATA:
-        return prod(one.shape) == 1
-    if one.role == rules.SKIP:
-        return meaning not in (names.UNKNOWN, *_LANES.values())
-    return True
+        return prod(one.shape) == 1 or meaning not in _LANES.values()
+    return one.role != rules.SKIP or meaning not in (names.UNKNOWN, *_LANES.values())

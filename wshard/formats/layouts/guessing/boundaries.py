@@ -10,6 +10,7 @@ import numpy as np
 from wshard.core.messages import plural
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.guessing import names
+from wshard.formats.layouts.guessing.clock import count_unpadded
 from wshard.formats.layouts.guessing.survey import FLAGS, TEXT
 from wshard.formats.layouts.layout import EpisodeRule
 
@@ -150,6 +151,7 @@ def _restarts(clocks: Sequence[ArrayFacts]) -> Iterator[Boundary]:
         values = facts.numbers if facts.numbers is not None else facts.values
         if values is None or len(values) != facts.rows or not facts.is_column:
             continue
+        values = values[: count_unpadded(values)]
         falls = np.flatnonzero(values[1:] < values[:-1]) + 1
         if len(falls) and facts.kind != FLAGS:
             yield _named(rules.RESTARTS, facts, np.append(0, falls), "begins anew in each")

@@ -8,7 +8,7 @@ import numpy as np
 
 from wshard.formats.layouts.guessing.names import tokens_of
 from wshard.formats.layouts.guessing.survey import TIMES
-from wshard.formats.layouts.layout import UNITS
+from wshard.formats.layouts.layout import UNITS, unit_of_words
 
 if TYPE_CHECKING:
     from wshard.core.types import Array
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 OPEN: Final = "?"
 """A unit that nothing tells."""
 
-_NAMES: Final = {"sec": "s", "secs": "s", "seconds": "s", "msec": "ms", "usec": "us", "nsec": "ns"}
 _EPOCHS: Final = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _EPOCH: Final = (5e8, 4e9)  # seconds: from 1985 to 2096
 _SPACINGS: Final = (("s", 5e-4, 0.5), ("ms", 2.0, 500.0), ("us", 2e3, 5e5), ("ns", 2e6, 5e8))
@@ -28,10 +27,8 @@ def unit_of(facts: ArrayFacts, axis: int = 0) -> tuple[str, str]:
     """Return (unit, why) of times whose timesteps are along an axis: OPEN, and why, where two are as likely."""
     if facts.kind == TIMES:
         return "", "has a dtype of time"
-    named = [token for token in tokens_of(facts.path.rpartition("/")[2])[1:] if token in UNITS or token in _NAMES]
     spacing = _spacing(facts.values, axis)
-    if named:
-        unit = _NAMES.get(named[-1], named[-1])
+    if unit := unit_of_words(tokens_of(facts.path.rpartition("/")[2])[1:]):
         return unit, f"its name says {unit}"
     if unit := _unit_of_size(facts.values):
         return unit, f"dates in {unit} by their size"
@@ -42,12 +39,19 @@ def unit_of(facts: ArrayFacts, axis: int = 0) -> tuple[str, str]:
 
 
 def is_clock(facts: ArrayFacts, episodes: int, axis: int = 0) -> bool:
-    """Return True for values that grow, but for the beginnings of episodes."""
+    """Return True for values that grow, but for the beginnings of episodes, and for padding at the end."""
     if facts.values is None or facts.values.size < 2:
         return False
-    steps = np.diff(facts.values, axis=axis)
+    steps = np.diff(facts.values[: count_unpadded(facts.values)], axis=axis)
     zero = np.zeros(1, steps.dtype)
     return int((steps < zero).sum()) <= max(episodes - 1, 0) and bool((steps > zero).any())
+
+
+def count_unpadded(values: Array) -> int:
+    """Return how many times come before the end of a column where one value, smaller than the last time, stays."""
+    differing = np.flatnonzero(values != values[-1]) if values.ndim == 1 else np.zeros(0)
+    end = int(differing[-1]) + 1 if differing.size else len(values)
+    return end if end < len(values) - 1 and bool(values[end] < values[end - 1]) else len(values)
 
 
 def counts_steps(facts: ArrayFacts) -> bool:

@@ -14,8 +14,9 @@ from wshard.formats.layouts.layout import VERSION, EpisodeRule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.formats.layouts.guessing.guess import LayoutGuess
+    from wshard.formats.layouts.guessing.layout_guess import LayoutGuess
     from wshard.formats.layouts.guessing.roles import ArrayGuess
+    from wshard.formats.layouts.layout import EpisodeLayout
 
 
 def describe_guess(guess: LayoutGuess) -> str:
@@ -25,7 +26,7 @@ def describe_guess(guess: LayoutGuess) -> str:
 
 def state_layout(guess: LayoutGuess) -> str:
     """Return a certain guess as a description of no name and without comments: files of one kind have the same."""
-    layout = replace(guess.layout, name="guess", files="")
+    layout = replace(guess.layout, name="guess", files="", cameras={})  # a video that does not fit is no reason to fail
     lines = _lines(replace(guess, layout=layout), noted=False)
     return "\n".join(line for line in lines if line and not line.startswith("#"))
 
@@ -55,11 +56,21 @@ def _lines(guess: LayoutGuess, *, noted: bool = True) -> Iterator[str]:
         yield _array(one) + (f"  {_note(one, is_stacked=one.path in stacked)}" if noted else "")
     for one in guess.unread:
         yield _comment(f"{_quoted(one.path)}: {one.dtype} {list(one.shape)}: not read: {one.why}")
+    yield from _stacks_and_cameras(layout)
+
+
+def _stacks_and_cameras(layout: EpisodeLayout) -> Iterator[str]:
+    """Yield the lanes that are made of columns or of videos."""
     if layout.stack:
         yield ""
         yield "[stack]"
         for lane, paths in layout.stack.items():
             yield f"{_quoted(lane)} = [{', '.join(map(_quoted, paths))}]"
+    if layout.cameras:
+        yield ""
+        yield "[cameras]"
+        for lane, path in layout.cameras.items():
+            yield f"{_quoted(lane)} = {_quoted(path)}  {_comment('the video beside: a frame for each timestep')}"
 
 
 def _episodes(guess: LayoutGuess) -> Iterator[str]:

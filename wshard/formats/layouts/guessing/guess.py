@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import plural
-from wshard.errors import FormatError, LayoutError
+from wshard.errors import FormatError
 from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.cameras import VIDEO
 from wshard.formats.layouts.containers import open_container
 from wshard.formats.layouts.episodes import EpisodeFinder
 from wshard.formats.layouts.groups import RowGroups
@@ -20,11 +23,15 @@ from wshard.formats.layouts.guessing.attributes import guess_attributes, guess_r
 from wshard.formats.layouts.guessing.batch import batch_axes, find_in_batch
 from wshard.formats.layouts.guessing.flat import find_in_rows
 from wshard.formats.layouts.guessing.groups import GroupFamily, find_family, find_in_groups, find_lists
+from wshard.formats.layouts.guessing.layout_guess import LayoutGuess
 from wshard.formats.layouts.guessing.readings import EpisodeReading
 from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
 from wshard.formats.layouts.guessing.survey import OTHER, TEXT, container_of, labels_of, read_facts
-from wshard.formats.layouts.layout import ARRAY_SUFFIXES, ArrayRule, EpisodeLayout, EpisodeRule, split_role
+from wshard.formats.layouts.guessing.union import describe_roles, unite
+from wshard.formats.layouts.layout import ARRAY_SUFFIXES, SUFFIXES, EpisodeLayout, EpisodeRule
 from wshard.formats.layouts.plan import stands_apart
+from wshard.formats.look import look_at
+from wshard.formats.npz import ZIP_MAGIC
 from wshard.formats.table import how_to_describe, is_pickle
 
 if TYPE_CHECKING:
@@ -40,82 +47,78 @@ if TYPE_CHECKING:
 _LANES: Final = {"observation/state": rules.OBSERVATION, "action/actions": rules.ACTION}
 """The lanes that the columns of a table make, and their roles."""
 
+_CAMERAS: Final = {"observation/front": f"{{file}}{VIDEO}"}
+"""Of a video beside a file of its name."""
+
+_MOST_FILES: Final = 8  # of a folder, from the first to the last
 _FEW_GROUPS: Final = 256  # so that all arrays of the file can be listed
-
-
-@dataclass(frozen=True)
-class LayoutGuess:
-    """A guess. layout: by the first reading; arrays: what each was taken for; unread: those that it does not reach."""
-
-    place: str
-    layout: EpisodeLayout
-    episodes: EpisodeGuess
-    arrays: tuple[ArrayGuess, ...]
-    unread: tuple[ArrayGuess, ...] = ()
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether nothing is open."""
-        return not self.open_choices()
-
-    def open_choices(self) -> list[str]:
-        """Return what the user has to decide, one sentence each."""
-        found = [*self.episodes.doubts]
-        if len(self.episodes.readings) > 1:
-            found.append(f"equally likely: {'; or '.join(one.why for one in self.episodes.readings)}")
-        return found + [f"{one.path!r}: unit: {one.why}" for one in self.arrays if one.is_open]
-
-    def expect_certain(self) -> EpisodeLayout:
-        """Return the layout; raises LayoutError where something is open."""
-        if choices := self.open_choices():
-            raise LayoutError(
-                f"{self.place}: expected a layout that can be guessed, found what can be read in several ways: "
-                f"{'. '.join(choices)}. `wshard layout guess {self.place}` writes a description to edit; give it "
-                f"with --layout"
-            )
-        return self.layout
 
 
 def guess_layout(location: Location) -> LayoutGuess:
     """Return the layout of a file, or of a folder of files of one layout, as far as it can be guessed.
 
-    Reads names, shapes, columns and the first rows of others. Raises FormatError for what is no container of arrays,
-    MissingExtraError, FileNotFoundError.
+    Reads names, shapes, columns and the first rows of others, in up to 8 files of a folder. Raises FormatError for
+    what is no container of arrays, MissingExtraError, FileNotFoundError.
     """
     place = place_of(location)
     place.status()
-    file, pattern = _example(place)
+    files, pattern = _examples(place)
+    found, failed = list[LayoutGuess](), list[FormatError]()
+    for file in files:
+        try:
+            found.append(_guess_file(file))
+        except FormatError as error:
+            failed.append(error)
+    if not found:
+        raise failed[0]
+    guess = found[0] if len(found) == 1 else unite(found)
+    is_file = files == [place]
+    name = guess.layout.name if is_file else place.resolve().name if isinstance(place, LocalPlace) else place.name
+    return replace(guess, place=str(place), layout=replace(guess.layout, files=pattern, name=name))
+
+
+def _guess_file(file: Place) -> LayoutGuess:
     kind = container_of(file)
     if not kind:
-        if is_pickle(place):
-            raise FormatError(f"{place}: expected arrays, found a pickle: {how_to_describe(place)}")
-        if not place.is_dir() and not place.status().size:
-            raise FormatError(f"{place}: expected arrays, found an empty file")
-        suffixes = ", ".join(ARRAY_SUFFIXES)
-        raise FormatError(f"{place}: expected arrays: a file {suffixes}, or a folder of them; found neither")
+        raise FormatError(_why_none(file))
     container = open_container(kind, file)
     try:
         guess = _guess(container, kind, file)
     finally:
         container.close()
-    name = guess.layout.name if file == place else place.resolve().name if isinstance(place, LocalPlace) else place.name
-    return replace(guess, place=str(place), layout=replace(guess.layout, files=pattern, name=name))
+    has_video = guess.layout.episodes.by == rules.FILE and (file.parent / f"{file.stem}{VIDEO}").is_file()
+    return replace(guess, layout=replace(guess.layout, cameras=_CAMERAS)) if has_video else guess
 
 
-def _example(place: Place) -> tuple[Place, str]:
-    """Return a file of the location, and the pattern of its files in a folder."""
+def _why_none(place: Place) -> str:
+    if is_pickle(place):
+        return f"{place}: expected arrays, found a pickle: {how_to_describe(place)}"
+    if not place.is_dir():
+        look = look_at(place)
+        if not look.head:
+            return f"{place}: expected arrays, found an empty file"
+        if look.head.startswith(ZIP_MAGIC) or look.suffix in SUFFIXES["npz"]:
+            return f"{place}: expected arrays, found a damaged or cut .npz file"
+    suffixes = ", ".join(ARRAY_SUFFIXES)
+    return f"{place}: expected arrays: a file {suffixes}, or a folder of them; found neither"
+
+
+def _examples(place: Place) -> tuple[list[Place], str]:
+    """Return files of the location, some of a folder, and the pattern of its files."""
     if not place.is_dir() or container_of(place):
-        return place, ""
+        return [place], ""
     files = [file for file in place.walk() if file.suffix.lower() in ARRAY_SUFFIXES]
     suffixes = Counter(file.suffix for file in files)
     if not suffixes:
-        return place, ""
+        return [place], ""
     suffix = suffixes.most_common(1)[0][0]
     by_name = {file.relative_to(place): file for file in files if file.suffix == suffix}
     depths = {name.count("/") for name in by_name}
     if len(depths) > 1:
         raise FormatError(f"{place}: expected files {suffix} in folders of one depth; name one of them")
-    return by_name[sort_naturally(by_name)[0]], "/".join([*["*"] * depths.pop(), f"*{suffix}"])
+    ordered = [by_name[name] for name in sort_naturally(by_name)]
+    chosen = np.unique(np.linspace(0, len(ordered) - 1, _MOST_FILES).astype(int))
+    return [ordered[number] for number in chosen], "/".join([*["*"] * depths.pop(), f"*{suffix}"])
 
 
 def _guess(container: ArrayFile, kind: str, file: Place) -> LayoutGuess:
@@ -142,8 +145,7 @@ def _guess(container: ArrayFile, kind: str, file: Place) -> LayoutGuess:
         why = f"{plural(len(lists[0].groups), 'episode')}: each row has lists of its own length"
         episodes = replace(episodes, readings=(EpisodeReading(EpisodeRule(rules.ROW), len(lists[0].groups), why),))
     rule = episodes.readings[0].rule
-    described = tuple(ArrayRule(one.path, *split_role(one.role), unit=one.unit, extra=one.extra) for one in guesses)
-    layout = EpisodeLayout(file.stem, kind, episodes=rule, arrays=described, rate=rate)
+    layout = EpisodeLayout(file.stem, kind, episodes=rule, arrays=describe_roles(guesses), rate=rate)
     if kind in ("table", "json") and rule.by not in (rules.GROUP, rules.ROW):
         lanes = _lanes_of_columns(arrays, guesses)
         apart = {path for path, lane in lanes.items() if stands_apart(container, path, lane)}

@@ -15,7 +15,10 @@ from wshard.formats.table import how_to_describe
 
 if TYPE_CHECKING:
     from wshard.core.files.schemes import Location
-    from wshard.formats.layouts.guessing.guess import LayoutGuess
+    from wshard.formats.layouts.guessing.layout_guess import LayoutGuess
+
+NO_COLUMN: Final = "it has no column of episodes or times"
+"""Why a table that no user named is not read."""
 
 _RULES: Final = (rules.COLUMN, rules.ENDS, rules.STARTS, rules.RESTARTS)
 _SINGLE: Final = (rules.REWARD, rules.END, rules.TRUNCATED, rules.SUCCESS, rules.TASK, rules.TIME)
@@ -36,7 +39,7 @@ def guess_table(location: Location, *, is_given: bool = True) -> str:
     guess.expect_certain()
     options = _options(guess)
     if not (is_given or options.episode or options.time):
-        raise LayoutError(_needs_more(guess, "it has no column of episodes or times"))
+        raise LayoutError(_needs_more(guess, NO_COLUMN))
     reference = table_reference(options)
     layout = find_layout(reference)
     stacked = {path for lane in guess.layout.stack.values() for path in lane}
@@ -50,7 +53,9 @@ def guess_table(location: Location, *, is_given: bool = True) -> str:
 def _options(guess: LayoutGuess) -> TableOptions:
     rule, layout = guess.layout.episodes, guess.layout
     if layout.container != "table" or place_of(guess.place).is_dir():
-        raise LayoutError(_needs_more(guess, "it is no single table"))
+        is_named_so = layout.container != "table" and is_table(guess.place)
+        why = f"its content is {layout.container}, whatever its name says" if is_named_so else "it is no single table"
+        raise LayoutError(_needs_more(guess, why))
     if rule.by != rules.FILE and (rule.by not in _RULES or len(rule.arrays) != 1):
         raise LayoutError(_needs_more(guess, guess.episodes.readings[0].why))
     named: dict[str, Any] = {one.role: one.path for one in guess.arrays if one.role in _SINGLE}

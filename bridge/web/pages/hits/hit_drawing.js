@@ -1,9 +1,57 @@
 // A hit over the query: both on the hit's alignment, channel by channel.
+import { get } from "../base/api.js";
 import { channelColour } from "../base/colours.js";
 import { context2d, themed } from "../base/dom.js";
-import { spreadOf } from "./sparkline.js";
+import { spreadOf } from "../components/sparkline.js";
 
+/** @typedef {import("../base/api.js").Json} Json */
 /** @typedef {import("../model/series.js").Series} Series */
+/** @typedef {{ item: Json, query: Series | null, of: [number, number] }} HitDrawing of: the span of the query, whose steps begin at 0 */
+
+/** @type {Series} what is drawn of a query that has no lane with the hit */
+export const NOTHING = { lane: "", steps: [], channels: [], values: [], of: 0 };
+
+/**
+ * Read what each hit's card draws: a lane by which it was compared, and that lane of the query; of other hits, its own.
+ * @param {Json[]} hits
+ * @param {string[]} spans of the hits
+ * @param {string | null} query
+ * @param {AbortSignal} signal
+ * @returns {Promise<HitDrawing[]>}
+ */
+export async function readDrawings(hits, spans, query, signal) {
+  /** @type {Map<string, number[]>} the hits that were compared by the same lanes */
+  const groups = new Map();
+  hits.forEach((hit, at) => {
+    const key = JSON.stringify((!hit.seen && hit.compared_by) || []);
+    groups.set(key, [...(groups.get(key) ?? []), at]);
+  });
+  /** @type {HitDrawing[]} */
+  const drawings = [];
+  await Promise.all([...groups].map(async ([key, places]) => {
+    const compared = /** @type {string[]} */ (JSON.parse(key));
+    const own = compared.length ? query : null;
+    const of = places.map((at) => spans[at]);
+    const items = /** @type {Json[]} */ ((await get("/api/series", { of: own ? [own, ...of] : of, compared, points: 400, lanes: 1 }, signal)).items);
+    const first = own ? items.shift() : null;
+    places.forEach((at, index) => {
+      const item = items[index];
+      drawings[at] = { item, query: first ? overlaid(first, item) : null, of: first?.span ?? [0, 0] };
+    });
+  }));
+  return drawings;
+}
+
+/** The query's lane by the channels of a hit's, its steps from 0; null where they are not the same lane. @param {Json} first @param {Json} item */
+function overlaid(first, item) {
+  const [query, series] = /** @type {(Series | undefined)[]} */ ([first.lanes[0], item.lanes[0]]);
+  if (!query || query.lane !== series?.lane) return null;
+  const steps = query.steps.map((step) => step - first.span[0]);
+  if (query.of === series.of) return { ...query, steps };
+  if (!query.names?.length || !series.names?.length) return null;
+  const places = series.names.map((name) => query.names?.indexOf(name) ?? -1);
+  return { ...series, steps, values: places.map((place) => query.values[place] ?? []) };
+}
 
 /**
  * The pairs (query step, hit step) along which both are drawn; of hits without an alignment, both from end to end.

@@ -1,33 +1,40 @@
-"""Reads episodes from which the kinds of an archive's channels are found."""
+"""Reads the rows of lanes for embedders, and samples of them from which the kinds of channels are found."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from bridge.episodes.open import OpenLocations
-from bridge.episodes.read import Failure, attempt, read_rows
+from bridge.episodes.read import Failure, attempt
 from bridge.spaces.rotations import Sample, SampledEpisode
 from bridge.spaces.source_labels import source_labels
 from bridge.support.batches import batches
 from embedders.lanes import count_channels
-from embedders.windows import cut_padding
+from embedders.numeric import bridge_gaps, first_bad
+from embedders.windows import count_valued, cut_padding, extend_rows
 from wshard.core.channel_kinds import ChannelKind, KindRun, declared_kinds
-from wshard.core.channel_names import channel_labels
+from wshard.core.channel_names import channel_label, channel_labels
+from wshard.core.episode.lanes import MAX_GAPS
+from wshard.errors import NotFiniteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
     from embedders.lanes import LaneSpec
+    from embedders.space import Space
+    from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
 
 _ENOUGH_EPISODES: Final = 96
 _ENOUGH_ROWS: Final = 24_000
 _MOST_NUMBERS: Final = 1 << 24
-_OPEN_FILES: Final = 2  # of a location: what is known of one of 1,000 episodes takes 9 MB
+_OPEN_FILES: Final = 1  # of a location: what is known of one of 1,000 episodes takes 9 MB
 
 
 def read_sample(catalog: Catalog, lanes: tuple[LaneSpec, ...], ids: Sequence[int]) -> Sample | None:
@@ -92,3 +99,44 @@ def _pick_kinds(runs: tuple[KindRun, ...], channels: tuple[int, ...] | None) -> 
         picked.append(KindRun(count, ChannelKind.NUMBER if is_part else run.kind))
         first += run.channels
     return tuple(run for run in picked if run.channels)
+
+
+def read_lanes(file: EpisodeReader, space: Space, address: EpisodeAddress) -> NDArray[Any]:
+    """Return [T, *window_shape]: the lanes concatenated in the Space's order, or the single lane of images unchanged.
+
+    Gaps of concatenated lanes are bridged: see bridge_gaps. Rows are canonical: see Space.canonical. Raises
+    NotFiniteError if too many timesteps have NaN, infinities or numbers beyond float32.
+    """
+    return read_bridged(file, space, address)[0]
+
+
+def read_bridged(file: EpisodeReader, space: Space, address: EpisodeAddress) -> tuple[NDArray[Any], bool]:
+    """Return what read_lanes does, and whether gaps were bridged."""
+    if len(space.window_shape) > 1:
+        return file.lane(space.lanes[0].name), False
+    rows, bridged = read_rows(file, space.lanes)
+    return space.canonical(rows, source_labels(file.metadata, file.env_id, address)), bridged
+
+
+def read_rows(file: EpisodeReader, lanes: Sequence[LaneSpec]) -> tuple[NDArray[Any], bool]:
+    """Return concatenated lanes [T, D] as they are, but for gaps, and whether there were any. Raises as read_lanes.
+
+    Timesteps at the end in which no lane has a number are padding: they repeat the last one that has.
+    """
+    columns, bridged = [], False
+    picked = [lane.pick(file.lane(lane.name)) for lane in lanes]
+    used = count_valued(picked, file.length)
+    for lane, rows in zip(lanes, picked, strict=True):
+        values = rows[:used]
+        if bad := first_bad(values):
+            filled, bridged = bridge_gaps(values), True
+            if filled is None:
+                raise NotFiniteError(
+                    f"{file.where}: lane {lane.name!r}: expected finite float32-sized numbers in at least "
+                    f"{1 - MAX_GAPS:.0%} of the values, found {values[bad]} at timestep {bad[0]}, channel "
+                    f"{channel_label(file.lane_view(lane.name).declaration, bad[1])}, "
+                    "and too many more: `wshard check` says where; --lanes NAME embeds other lanes"
+                )
+            values = filled
+        columns.append(extend_rows(values, file.length))
+    return (columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)), bridged

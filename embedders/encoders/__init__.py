@@ -1,0 +1,1 @@
+"""Encoders of pictures, and of words where they have them, from folders on this machine."""
