@@ -32,7 +32,7 @@ def _end(seconds: float) -> None:
 
 def describe_processes() -> str:
     """Return a line for each process that is no thread of the kernel, those with the most CPU seconds last."""
-    lines = ["CPU s   age s     id parent state     nice threads waits in               command"]
+    lines = ["CPU s ready s   age s     id parent state     nice threads waits in               command"]
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
@@ -42,8 +42,13 @@ def describe_processes() -> str:
 
 
 def _describe(process: psutil.Process, command: str) -> str:
-    channel = Path(f"/proc/{process.pid}/wchan")  # where in the kernel it waits, on Linux
-    waits = channel.read_text() if channel.exists() else ""
+    waits = _read(process, "wchan")  # where in the kernel it waits, on Linux
+    ready = int((_read(process, "schedstat").split() or ["0", "0"])[1]) / 1e9  # how long its main thread had no core
     age = time.time() - process.create_time()
-    ids = f"{age:7.0f} {process.pid:6} {process.ppid():6} {process.status():9}"
+    ids = f"{ready:7.0f} {age:7.0f} {process.pid:6} {process.ppid():6} {process.status():9}"
     return f"{ids} {process.nice():4} {process.num_threads():7} {waits[:22]:22} {command[:25]} ... {command[-60:]}"
+
+
+def _read(process: psutil.Process, name: str) -> str:
+    file = Path(f"/proc/{process.pid}/{name}")
+    return file.read_text() if file.exists() else ""
