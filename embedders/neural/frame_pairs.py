@@ -44,11 +44,11 @@ class FramePairs:
         numbers = np.concatenate(rounds)[:batch]
         moments = np.array([rng.integers(self._episodes[number].shape[1]) for number in numbers])
         pairs = [self._pair(int(one), int(moment), rng) for one, moment in zip(numbers, moments, strict=True)]
-        frames = [_change(frame, rng) for side in (0, 1) for frame in (pair[side] for pair in pairs)]
+        frames = _change([*(first for first, _ in pairs), *(second for _, second in pairs)], rng)
         is_near = (numbers[:, None] == numbers) & (np.abs(moments[:, None] - moments) <= 2 * _MOST_REACH)
         is_near |= np.stack([np.isin(numbers, self.neighbours[number]) for number in numbers])
         np.fill_diagonal(is_near, val=False)
-        return np.stack(frames), is_near
+        return frames, is_near
 
     def _pair(self, number: int, moment: int, rng: Random) -> tuple[Seen, Seen]:
         """Return a frame, and one that should be like it.
@@ -69,12 +69,13 @@ class FramePairs:
         return seen[camera, moment], other[camera % len(other), near]
 
 
-def _change(frame: Seen, rng: Random) -> NDArray[np.float32]:
-    """Return a padded frame shifted, in other light and in other colours."""
-    side = len(frame) - 2 * _SHIFT
-    top, left = rng.integers(0, 2 * _SHIFT + 1, 2)
-    levels = (np.arange(256) / 255) ** np.exp(rng.uniform(-_GAMMA, _GAMMA))
-    levels = levels.astype(np.float32)[:, None] * rng.uniform(1 - _GAIN, 1 + _GAIN, COLOURS).astype(np.float32)
-    shifted = frame[top : top + side, left : left + side]
-    changed: NDArray[np.float32] = levels[shifted, np.arange(COLOURS)]
+def _change(frames: Sequence[Seen], rng: Random) -> NDArray[np.float32]:
+    """Return padded frames, each shifted, in other light and in other colours."""
+    count, side = len(frames), len(frames[0]) - 2 * _SHIFT
+    corners = rng.integers(0, 2 * _SHIFT + 1, (count, 2)).tolist()
+    shifted = [frame[top : top + side, left : left + side] for frame, (top, left) in zip(frames, corners, strict=True)]
+    changed: NDArray[np.float32] = np.stack(shifted).astype(np.float32) / np.float32(255)
+    exponents = np.exp(rng.uniform(-_GAMMA, _GAMMA, (count, 1, 1, 1))).astype(np.float32)
+    np.power(changed, exponents, out=changed)
+    changed *= rng.uniform(1 - _GAIN, 1 + _GAIN, (count, 1, 1, COLOURS)).astype(np.float32)
     return changed

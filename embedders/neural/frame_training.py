@@ -6,7 +6,6 @@ episodes that went alike; frames of other episodes repel.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +15,7 @@ from embedders.base import Vectors, unit_rows
 from embedders.neural.frame_network import TAPS, FrameNetwork, FrameShape
 from embedders.neural.frame_pairs import FramePairs
 from embedders.neural.learned_frames import COEFFICIENTS, LENGTH
-from embedders.neural.training import Training, contrast, initial_weights, mutual_nearest
+from embedders.neural.training import Training, contrast, initial_weights, mutual_nearest, paced_steps
 from embedders.trajectory.spectral import Dct
 from wshard.core.plugins import import_library
 from wshard.errors import EmbedderError
@@ -80,19 +79,14 @@ def _train(
     most = min(_NEIGHBOURS, len(episodes) // _FEWEST_OTHERS)
     weights = {name: torch.from_numpy(array).requires_grad_() for name, array in initial_weights(shape, rng).items()}
     optimizer = torch.optim.AdamW(weights.values(), lr=training.rate, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, training.rate, total_steps=training.steps)
-    started = time.monotonic()
-    for step in range(1, training.steps + 1):
+    for step in paced_steps(torch, optimizer, training):
         frames, ignored = pairs.draw(training.batch, rng)
         first, second = _describe(torch, weights, frames).chunk(2)
         loss = contrast(torch, first, second, ignored, training.temperature)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        schedule.step()
         progress(step, float(loss.detach()))
-        if time.monotonic() - started > training.seconds:
-            break
         if most and step % _ROUND == 0:
             pairs.neighbours = mutual_nearest(_describe_episodes(torch, weights, episodes), most)
     return FrameNetwork(shape, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()})

@@ -16,7 +16,7 @@ from wshard.core.plugins import import_library
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,7 @@ FEWEST: Final = 64
 
 _NEIGHBOURS: Final = 10
 _NEIGHBOUR_SHARE: Final = 0.8  # of the second views; with more, windows are no longer similar to themselves
+_MEASURED: Final = 0.05  # of the time, before what a step takes is believed
 _BATCH_ROWS: Final = 1024  # rows of the similarity matrix at a time
 
 
@@ -61,9 +62,7 @@ def train(
     neighbours = mutual_neighbours(windows)
     weights = {name: torch.from_numpy(array).requires_grad_() for name, array in initial_weights(shape, rng).items()}
     optimizer = torch.optim.AdamW(weights.values(), lr=training.rate, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, training.rate, total_steps=training.steps)
-    started = time.monotonic()
-    for step in range(1, training.steps + 1):
+    for step in paced_steps(torch, optimizer, training):
         chosen = rng.permutation(len(windows))[: training.batch]
         partners = [
             int(rng.choice(neighbours[window]))
@@ -77,11 +76,28 @@ def train(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        schedule.step()
         progress(step, float(loss.detach()))
-        if time.monotonic() - started > training.seconds:
-            break
     return Encoder(shape, {name: tensor.detach().numpy().copy() for name, tensor in weights.items()})
+
+
+def paced_steps(
+    torch: Any, optimizer: Any, training: Training, clock: Callable[[], float] = time.monotonic
+) -> Iterator[int]:
+    """Yield the numbers of steps, and set the learning rate of each: it has fallen when the steps or the seconds end.
+
+    Once a twentieth of the time has passed, the rate falls faster if the steps so far say that not all of them fit.
+    """
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, training.rate, total_steps=training.steps)
+    started, place = clock(), 0.0
+    for step in range(1, training.steps + 1):
+        yield step
+        passed, left = clock() - started, training.steps - place
+        fitting = left if passed <= _MEASURED * training.seconds else (training.seconds - passed) / passed * step
+        place += max(1.0, left / max(fitting, 1.0))
+        if place >= training.steps:
+            return
+        schedule.last_epoch = int(place) - 1
+        schedule.step()
 
 
 def mutual_neighbours(windows: Sequence[Rows]) -> list[NDArray[np.int64]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -23,7 +24,7 @@ from embedders.neural.temporal_encoder import (
     Shape,
     along_arc,
 )
-from embedders.neural.training import FEWEST, Training, mutual_neighbours, train
+from embedders.neural.training import FEWEST, Training, mutual_neighbours, paced_steps, train
 from embedders.testing import EmbedderContract
 from embedders.trajectory.disturbances import disturb
 from wshard import TrajectoryIngestor, TrajectoryRetriever, load_wshard, open_archive, save_wshard
@@ -168,6 +169,29 @@ def test_training_stops_when_its_time_is_over():
     message = []
     train(windows, Shape(3, 4, 4), Training(steps=10_000, seconds=0.0), lambda step, _: message.append(step))
     assert message == [1]
+
+
+def rates(steps, seconds, clock):
+    """Return the learning rates of the steps that fit."""
+    optimizer = torch.optim.AdamW([torch.zeros(1)], lr=1.0)
+    found = []
+    for _ in paced_steps(torch, optimizer, Training(steps=steps, seconds=seconds, rate=1.0), clock):
+        optimizer.step()
+        found.append(optimizer.param_groups[0]["lr"])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("waits", [(0.1,), (0.02, 0.02, 0.5), (0.5, 0.02)])
+def test_the_learning_rate_has_fallen_when_the_time_is_over(waits):
+    whole = rates(1000, np.inf, itertools.count().__next__)
+    assert len(whole) == 1000
+    assert whole.argmax() == 299
+    assert whole[-1] < 1e-4
+    cut = rates(1000, 10.0, itertools.accumulate(itertools.cycle(waits), initial=5.0).__next__)
+    assert 10.0 - 2 * max(waits) <= len(cut) * np.mean(waits) <= 10.0 + 2 * max(waits)
+    assert cut.max() > 0.98
+    assert cut[-1] < 0.02
+    assert np.diff(cut[cut.argmax() :]).max() < 0
 
 
 def test_too_few_windows_are_refused():
