@@ -236,9 +236,15 @@ def as_json(value: Any, status: int = 200) -> Response:
         return JSONResponse(finite(value), status)
 
 
+def reason_of(error: WShardError | OSError) -> str:
+    """Return the message of an error; of a file that is missing, with what to do."""
+    text = error_text(error)
+    return f"{text}: restore it, or ingest where it is now" if type(error) is FileNotFoundError else text
+
+
 def refuse(error: WShardError | OSError) -> Response:
     """Return an error as JSON: its kind, its message, and where a filter is wrong."""
-    body: dict[str, Any] = {"error": type(error).__name__, "message": error_text(error)}
+    body: dict[str, Any] = {"error": type(error).__name__, "message": reason_of(error)}
     if (position := getattr(error, "position", None)) is not None:
         body["position"] = position
     return JSONResponse(body, _status(error))

@@ -100,6 +100,19 @@ _MANY: Final = frozenset(
         *("asset", "asset_path", "asset_digest", "asset_size", "asset_mtime_ns"),
     }
 )
+_USUAL: Final = (
+    "episode",
+    "env",
+    "length",
+    "reward",
+    "success",
+    "path",
+    "format",
+    "tag",
+    "review",
+    "note",
+    "score.NAME",
+)
 _SHORT: Final = {name: short for short, name in ALIASES.items()}
 _PLAIN_PART: Final = r"[\w/+-]+"
 _PLAIN_NAME: Final = rf"{_PLAIN_PART}(?:\.{_PLAIN_PART})*"
@@ -222,7 +235,7 @@ def advise_on_field(name: str, keys: Collection[str] = ()) -> str:
     close = get_close_matches(name, [*by_name, *FIELDS, *ALIASES], n=1)
     if close:
         return f"did you mean {by_name.get(close[0], close[0])}?"
-    return f"a key of the metadata is meta.{name}; the fields are {_listed()}"
+    return f"a key of the metadata is meta.{name}; fields are {', '.join(_USUAL)}, …"
 
 
 def _listed() -> str:

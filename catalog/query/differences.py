@@ -24,6 +24,8 @@ _MOST_KEYS: Final = 6  # facets of metadata
 _COMMON: Final = 0.1  # of the episodes have a key that is a facet by itself
 _REPEATED: Final = 0.5  # values per episode up to which they are no ids
 _REPEATED_TASKS: Final = 0.8  # there are more of these, so that a sample has many once
+_LABELS: Final = 2  # of an episode
+_LABELLED: Final = 0.3  # of the pairs of episodes differ in a label
 _ANNOTATION: Final = (0.6, 0.8)  # least and greatest weight of what people write: a tag of one follows three tasks
 
 
@@ -32,12 +34,13 @@ class Differences:
     """Names of fields in which episodes differ, those that tell more of them apart first.
 
     columns: of lists. facets: fields to count the values of, in the order of display; more_facets: others that may be.
-    keys: all fields of metadata, by name.
+    labels: texts that say what an episode is, next to its name. keys: all fields of metadata, by name.
     """
 
     columns: tuple[str, ...]
     facets: tuple[str, ...]
     more_facets: tuple[str, ...]
+    labels: tuple[str, ...]
     keys: tuple[str, ...]
 
 
@@ -59,7 +62,10 @@ def find_differences(query: Queries, rows: Sequence[EpisodeRow]) -> Differences:
         "format": [row.format for row in rows],
     }
     own = _metadata(rows)
-    return Differences(_find_columns(query, values), *_find_facets(query, values, own), tuple(sorted(own)))
+    facets, others = _find_facets(query, values, own)
+    named = ("env", "meta.task", *(name for name in facets if name in own))
+    labels = _find_labels({name: values[name] if name in values else own[name] for name in named})
+    return Differences(_find_columns(query, values), facets, others, labels, tuple(sorted(own)))
 
 
 def _find_columns(query: Queries, values: Mapping[str, list[Any]]) -> tuple[str, ...]:
@@ -82,8 +88,8 @@ def _is_repetition(name: str, values: Mapping[str, list[Any]]) -> bool:
     everything = values[name]
     if name == "meta.task":
         return everything == values["env"]
-    if name == "path":  # each has a file of its own, which tells what its name tells
-        return len({*everything}) == len(everything)
+    if name in ("path", "folder") and len({*everything}) == len(everything):
+        return True  # each has one of its own, which tells what its name tells
     if name == "folder":
         kinds = (values["env"], [*map(str, values["meta.task"])])
         pairs = ({*zip(one, everything, strict=True)} for one in kinds)
@@ -110,16 +116,30 @@ def _find_facets(
 
 def _find_keys(values: Mapping[str, list[Any]], own: Mapping[str, list[Any]]) -> list[str]:
     """Return the keys of metadata with few values, the most telling first, without those that repeat another field."""
-    known = {_written(values[name]) for name in values}
+    known = {_divide(values[name]) for name in values}
     formats = values["format"]
     weights: dict[str, float] = {}
     for key, everything in sorted(own.items()):
         if len({*zip(formats, _written(everything), strict=True)}) == len({*formats}):
             continue  # what the files of a format have, or none
-        if _has_few(everything, most=_MOST_VALUES) and _written(everything) not in known:
-            known.add(_written(everything))
+        if _has_few(everything, most=_MOST_VALUES) and _divide(everything) not in known:
+            known.add(_divide(everything))
             weights[key] = _tell_apart(everything)
     return sorted(weights, key=lambda key: -weights[key])
+
+
+def _find_labels(values: Mapping[str, list[Any]]) -> tuple[str, ...]:
+    """Return the first fields of texts in which episodes differ much, without those that follow from others."""
+    labels: list[str] = []
+    for name, everything in values.items():
+        known = [values[label] for label in labels]
+        if (
+            all(isinstance(value, str) or value is None for value in everything)
+            and _tell_apart(everything) >= _LABELLED
+            and len({*zip(*known, everything, strict=True)}) > len({*zip(*known, strict=True)})
+        ):
+            labels.append(name)
+    return tuple(labels[:_LABELS])
 
 
 def _metadata(rows: Sequence[EpisodeRow]) -> dict[str, list[Any]]:
@@ -158,6 +178,12 @@ def _tell_apart(everything: Sequence[Any]) -> float:
         if everything
         else 0.0
     )
+
+
+def _divide(everything: Sequence[Any]) -> tuple[int, ...]:
+    """Return which episodes have equal values, by the place of the first that has the value of each."""
+    first: dict[str, int] = {}
+    return tuple(first.setdefault(value, place) for place, value in enumerate(_written(everything)))
 
 
 def _written(everything: Sequence[Any]) -> tuple[str, ...]:

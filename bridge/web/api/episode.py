@@ -15,9 +15,8 @@ from bridge.episodes.series import is_plotted, order_lanes, read_residuals, read
 from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.names import parse_uid_span
 from bridge.present.episodes import present_details
-from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter, reason_of
 from embedders.space import Space
-from wshard.core.messages import error_text
 from wshard.errors import QueryError, RequestError, WShardError
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def show_series(call: ApiCall) -> dict[str, Any]:
         try:
             content = _read_lanes(ref, span, call, embedded[ids[uid]] if uid in ids else ref.metadata["lanes"])
         except (WShardError, OSError) as error:
-            content = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": error_text(error)}
+            content = {"lanes": [], "pictures": [], "residuals": [], "events": [], "error": reason_of(error)}
         refs.append(ref)
         items.append({"uid": uid, "episode_id": ref.episode_id, "span": list(span), **content})
     names = catalog.query.short_names(refs)

@@ -67,7 +67,7 @@ def list_fields(call: ApiCall) -> dict[str, Any]:
     """Return every field available in filters, with the type of its values and its operators.
 
     columns: those of a list in which its episodes differ, the most telling first; facets, more_facets: fields to count
-    the values of, and others that may be; example: a filter that some pass.
+    the values of, and others that may be; labels: texts that say what an episode is; example: a filter that some pass.
     """
     found: dict[str, Any] = call.archive.remember("fields", lambda: _describe_fields(call.archive.catalog))
     return found
@@ -77,7 +77,7 @@ def _describe_fields(catalog: Catalog) -> dict[str, Any]:
     some = sample_episodes(catalog.query)
     found = find_differences(catalog.query, some)
     items = [*_fields(catalog, found.keys)]
-    about = {"columns": found.columns, "facets": found.facets, "more_facets": found.more_facets}
+    about = {name: getattr(found, name) for name in ("columns", "facets", "more_facets", "labels")}
     return {
         "items": items,
         "total": len(items),

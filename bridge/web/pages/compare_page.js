@@ -8,6 +8,7 @@ import { Camera } from "./components/cameras.js";
 import { liveliest } from "./hits/hit_drawing.js";
 import { makeShell } from "./components/shell.js";
 import { spreadOf } from "./components/sparkline.js";
+import { labelOf } from "./model/labels.js";
 import { PlayClock } from "./model/play_clock.js";
 import { nameOf } from "./model/queue_lines.js";
 
@@ -114,7 +115,7 @@ class ComparePage {
     const time = h("output", { class: "soft" });
     const element = h("section", { class: "compare-column" },
       h("h2", {}, h("a", { href: episodePath(item.uid) }, nameOf(item))),
-      h("p", { class: "soft" }, [about.env_id, `timesteps ${item.span.join(":")}`].filter(Boolean).join(" · "), item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
+      h("p", { class: "soft" }, [labelOf(about), `timesteps ${item.span.join(":")}`].filter(Boolean).join(" · "), item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
       !item.error && pictures.map((/** @type {Camera} */ camera) => camera.element), !item.error && canvas, !item.error && time);
     const show = (/** @type {number} */ step, /** @type {boolean} */ playing) => {
       const own = this.stepOf(index, Math.floor(step));

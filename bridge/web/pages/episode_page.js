@@ -15,6 +15,7 @@ import { QueuePlace } from "./queues/queue_place.js";
 import { makeShell, onArchiveChange, setTitle } from "./components/shell.js";
 import { SimilarMoments } from "./components/similar.js";
 import { marksOf } from "./model/findings.js";
+import { labelOf } from "./model/labels.js";
 import { nameOf } from "./model/queue_lines.js";
 import { PlayClock } from "./model/play_clock.js";
 import { grouped } from "./model/series.js";
@@ -67,7 +68,7 @@ class EpisodePage {
       h("div", { class: "episode" },
         h("div", { class: "shown" },
           h("div", { class: "title" }, h("h1", {}, nameOf(about)),
-            h("span", { class: "soft" }, [about.env_id, plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : "no rate stated"].filter(Boolean).join(" · ")),
+            h("span", { class: "soft" }, [labelOf(about), plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : "no rate stated"].filter(Boolean).join(" · ")),
             about.file_is_there === false && h("span", { class: "problem" }, "its file is missing")),
           this.decisions(), this.cameras.element,
           this.transport(), this.lanes, this.similar.element),
@@ -88,7 +89,7 @@ class EpisodePage {
     const found = await get("/api/series", { of: this.uid, points });
     const [item] = found.items;
     if (item.error) {
-      fill(this.lanes, h("p", { class: "problem" }, this.about.file_is_there === false ? `${this.about.file_path}: restore this file, or ingest where it is now` : item.error));
+      fill(this.lanes, h("p", { class: "problem" }, item.error));
       return;
     }
     const marks = marksOf(this.about.findings || []);

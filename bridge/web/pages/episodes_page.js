@@ -1,7 +1,7 @@
 // The list of all episodes: table, filter, facets, selection, and what one does with it.
 import { address, ApiError, episodePath, get, isAborted } from "./base/api.js";
 import { reasonOf } from "./base/dialogs.js";
-import { append, fill, h, say } from "./base/dom.js";
+import { append, ended, fill, h, say } from "./base/dom.js";
 import { number, plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
@@ -176,7 +176,7 @@ class EpisodesPage {
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
       {
         name: "episode_id", title: "Episode", width: "minmax(130px, 2fr)", pinned: true, sort: "episode_id",
-        cell: (row, index) => h("a", { href: this.linkTo(row, index), tabindex: -1 }, nameOf(row)),
+        cell: (row, index) => ended("a", { href: this.linkTo(row, index), tabindex: -1 }, nameOf(row)),
       },
       { name: "similar", title: "", width: "106px", cell: (row) => similarLink(row.uid, nameOf(row)) },
       ...this.columns.map((name) => column(name)),

@@ -1,7 +1,7 @@
 // Review queues: what checks and neighbours doubt, one episode after another; each remembers where one was.
-import { address, get } from "./base/api.js";
+import { address, get, readLabels } from "./base/api.js";
 import { reasonOf } from "./base/dialogs.js";
-import { fill, h, say, withCode } from "./base/dom.js";
+import { ended, fill, h, say, withCode } from "./base/dom.js";
 import { plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
@@ -12,6 +12,8 @@ import { makeShell } from "./components/shell.js";
 import { offerSpaces } from "./components/spaces.js";
 import { EpisodeTable } from "./components/table.js";
 import { Thumbnails } from "./components/thumbnails.js";
+import { titleOf } from "./model/field_names.js";
+import { textOf } from "./model/labels.js";
 import { cutOf, nameOf, QUEUES } from "./model/queue_lines.js";
 
 /** @typedef {import("./base/api.js").Json} Json */
@@ -51,6 +53,8 @@ class ReviewPage {
     /** @type {Map<number | undefined, number>} the line of each decision, by its number for undoing */
     this.decided = new Map();
     this.round = 0;
+    /** @type {string[]} */
+    this.labels = [];
     this.example = "";
   }
 
@@ -66,7 +70,7 @@ class ReviewPage {
       this.example = example;
       this.controls.querySelector("[name=q]")?.setAttribute("placeholder", this.hint); // what is typed meanwhile stays
     }, () => {});
-    await offerSpaces(this.space);
+    [this.labels] = await Promise.all([readLabels(), offerSpaces(this.space)]);
     await this.load();
     this.table.element.focus({ preventScroll: true });
   }
@@ -153,11 +157,11 @@ class ReviewPage {
     this.table.element.hidden = this.actions.hidden = !this.items.length;
     this.table.setColumns([
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
-      { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", pinned: true, cell: (row, index) => h("a", { href: lineAddress(this.asked, row.uid, index), tabindex: -1 }, nameOf(row)) },
-      ...(this.items.some((item) => item.env_id) ? [{ name: "env", title: "Environment", width: "minmax(110px, 1fr)", cell: (/** @type {Json} */ row) => row.env_id }] : []),
+      { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", pinned: true, cell: (row, index) => ended("a", { href: lineAddress(this.asked, row.uid, index), tabindex: -1 }, nameOf(row)) },
+      ...this.labels.map((name) => ({ name, title: titleOf(name), width: "minmax(110px, 1fr)", cell: (/** @type {Json} */ row) => h("span", { title: textOf(row, name) }, textOf(row, name)) })),
       { name: "why", title: why, width: "minmax(130px, 1.4fr)", cell: (row) => h("span", { title: row.said }, row.said) },
       ...(isPair ? [{ name: "other", title: "Compare with", width: "minmax(150px, 1.4fr)", cell: (/** @type {Json} */ row) =>
-        h("a", { href: address("/compare", { of: [row.other.uid, row.uid] }), tabindex: -1, title: "both on one clock" }, nameOf(row.other)) }] : []),
+        ended("a", { href: address("/compare", { of: [row.other.uid, row.uid] }), tabindex: -1, title: "both on one clock" }, nameOf(row.other)) }] : []),
       { name: "review", title: "Review", width: "88px", cell: (row) => column("review").cell(row, 0) },
       { name: "marks", title: "Tags, rating", width: "minmax(110px, 1fr)", cell: (row) => h("span", {}, column("tags").cell({ tags: row.tags || [] }, 0), column("score.rating").cell({ "score.rating": row["score.rating"] ?? null }, 0)) },
     ], "");
@@ -189,7 +193,7 @@ class ReviewPage {
   /** How the episodes of the queue are reviewed by now. */
   async loadStates() {
     const { round } = this;
-    await fetchStates(this.items);
+    await fetchStates(this.items, this.labels);
     if (round !== this.round) return;
     const { count, text } = reviewedOf(this.items);
     this.bar.max = Math.max(1, this.items.length);

@@ -44,6 +44,11 @@ def drag(page, lane, begin, end):
     page.mouse.up()
 
 
+def wait_for_step(page, step):
+    """Wait until the clock is there: an address leads to its time once plots and cameras are loaded."""
+    page.locator(".transport .time", has_text=re.compile(rf" {step} / ")).wait_for()
+
+
 def step_of(page):
     return int(re.search(r"(\d+) / \d+", page.locator(".transport .time").inner_text())[1])
 
@@ -60,7 +65,7 @@ def test_cameras_and_plots_follow_one_clock(page, app):
     assert step_of(page) in (50, 51)
     page.keyboard.press("Space")
     page.get_by_role("button", name="Pause").wait_for()
-    page.wait_for_timeout(400)
+    page.wait_for_function("() => document.querySelector('.transport [type=range]').valueAsNumber > 53")
     page.keyboard.press("Space")
     page.get_by_role("button", name="Play").wait_for()
     assert step_of(page) > 51
@@ -101,7 +106,7 @@ def test_a_camera_without_pictures_says_so_and_is_left_alone(page, app):
     page.locator(".camera canvas").wait_for(state="hidden")
     for _ in range(20):
         page.keyboard.press("ArrowRight")
-    page.locator(".transport .time", has_text=re.compile("20 / ")).wait_for()
+    wait_for_step(page, 20)
     assert len(requested) <= 9  # three, and those that were under way
 
 
@@ -118,7 +123,7 @@ def test_an_address_leads_to_a_time_and_a_span(page, app):
         page.set_viewport_size({"width": width, "height": 800})
         page.emulate_media(color_scheme=scheme)
         page.wait_for_timeout(100)
-        page.wait_for_function(band, arg=[20, 60], timeout=3000)
+        page.wait_for_function(band, arg=[20, 60])
     page.keyboard.press("Escape")
     page.get_by_text("drag over a plot").wait_for()
     assert "span" not in page.url
@@ -126,15 +131,12 @@ def test_an_address_leads_to_a_time_and_a_span(page, app):
 
 def test_video_lanes_are_played_by_the_browser_at_the_clocks_time(page, app):
     open_episode(page, app, "arm-03", "?t=2")
-    video = page.locator(".camera video")
-    video.wait_for()
-    page.wait_for_timeout(300)
-    shown = video.evaluate("video => [video.currentTime, video.videoWidth, video.duration]")
-    assert abs(shown[0] - 2.025) < 0.03
-    assert shown[1] == 64
+    shown = """time => { const video = document.querySelector('.camera video');
+        return video?.readyState >= 2 && !video.seeking && Math.abs(video.currentTime - time) < 0.03; }"""
+    page.wait_for_function(shown, arg=2.025)
+    assert page.locator(".camera video").evaluate("video => video.videoWidth") == 64
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
-    assert abs(video.evaluate("video => video.currentTime") - 2.075) < 0.03
+    page.wait_for_function(shown, arg=2.075)
 
 
 def test_jpeg_lanes_go_out_as_they_are(page, app):
@@ -214,6 +216,7 @@ def test_words_and_examples_search_together(page, app):
     page.keyboard.type("wipe")
     page.keyboard.press("Enter")
     page.locator(".hit").nth(5).wait_for()
+    page.locator(".hit p", has_text="lift · wipe off").first.wait_for()
     page.locator(".hit").first.get_by_role("button", name="More like this").click()
     page.locator(".example.like").wait_for()
     assert "like=" in page.url
@@ -274,6 +277,7 @@ def test_a_dropped_picture_finds_frames_and_opens_one(page, app):
 
 def test_frames_like_that_of_a_camera_are_found_in_the_player(page, app):
     open_episode(page, app, "arm-09", "?t=1.55")
+    wait_for_step(page, 31)
     page.get_by_role("button", name="Find frames like this").click()
     page.locator(".similar h2", has_text="Frames like 31 of cam").wait_for()
     first = page.locator(".hit").first
@@ -374,6 +378,7 @@ def test_the_words_of_the_command_line_are_options_of_the_search(page, app):
 
 def test_the_speed_is_chosen_and_timesteps_are_taken_one_by_one(page, app):
     open_episode(page, app, "arm-00", "?t=1")
+    wait_for_step(page, 20)
     page.get_by_role("button", name="Forward one timestep").click()
     assert step_of(page) == 21
     for key in ("ArrowLeft", "ArrowLeft"):

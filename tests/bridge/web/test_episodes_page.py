@@ -35,6 +35,7 @@ def test_the_list_shows_rows_thumbnails_and_facets(listed):
     page.locator(".spark").nth(12).wait_for()
     assert page.locator(".thumbnail img").count() == 4
     assert page.locator(".thumbnail img").first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 64
+    page.locator(".facets:not([aria-busy])").wait_for()
     values = page.locator('.facet[data-field="env"] .value').all_inner_texts()
     assert [re.split(r"\s+", value.strip()) for value in values] == [["wipe", "5"], ["lift", "4"], ["push", "4"]]
     PICTURES.mkdir(exist_ok=True)
@@ -59,8 +60,7 @@ def test_a_filter_is_typed_with_completion_and_lives_in_the_address(listed):
     page = listed
     page.keyboard.press("/")
     page.keyboard.type("en")
-    page.locator("#filter-words").get_by_role("option").first.wait_for()
-    assert page.locator("#filter-words").get_by_role("option").first.inner_text().startswith("env:")
+    page.locator("#filter-words [role=option]:first-child", has_text=re.compile("^env:")).wait_for()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     page.keyboard.type("li")
@@ -187,6 +187,7 @@ def test_columns_and_facets_are_those_that_tell_episodes_apart(listed, app):
     page = listed
     page.set_viewport_size({"width": 1600, "height": 800})  # room for all of them
     wait_for_count(page, "13 episodes")
+    page.wait_for_function("() => document.querySelector('.grid').clientWidth > 1300")
     heads = page.get_by_role("columnheader").all_inner_texts()
     assert heads[heads.index("Environment") :][:5] == ["Environment", "Task", "Length", "Reward", "Success"]
     assert {"Format", "Location"}.isdisjoint(heads)

@@ -139,7 +139,7 @@ def test_other_ways_to_type_the_same(text: str, written: str) -> None:
     [
         ("env:", 4, "expected a value"),
         ("env:a lenght:5", 6, r"^expected a field, found 'lenght' \(did you mean length\?\), at character 7"),
-        ("goal:pick", 0, r"found 'goal' \(a key of the metadata is meta.goal; the fields are id, "),
+        ("goal:pick", 0, r"found 'goal' \(a key of the metadata is meta.goal; fields are episode, env, length, "),
         ("reward>3", 6, "expected a colon, as in reward:>3"),
         ("length:abc", 7, "expected an integer, found 'abc'"),
         ("length:1.5", 7, "expected an integer, found"),

@@ -38,6 +38,7 @@ def describe(n):
         "file": f"{n}.mp4",
         "recorded": f"2026-01-01T10:{n}",
         "env_name": f"env-{n % 5}",  # as env
+        "robot id": 7 * (n % 5),  # in other words
         "parts": ["a", "b"][: n % 2],
     }
 
@@ -56,8 +57,17 @@ def test_few_values_of_several_episodes_each_are_facets(catalog):
     own = ("meta.thirty", "meta.mixed", "meta.behaviour", r'meta."say \"x\""', "meta.label", 'meta.robot."arm type"')
     assert found.facets == ("env", "meta.task", "success", *own, "folder"), "the most telling first"
     assert found.more_facets[:4] == ("meta.תווית", "meta.night", "meta.rare", "path")
-    others = ('meta."thirty one"', "meta.env_name", "meta.file", "meta.one", "meta.recorded", "meta.seed")
+    others = (
+        'meta."robot id"',
+        'meta."thirty one"',
+        "meta.env_name",
+        "meta.file",
+        "meta.one",
+        "meta.recorded",
+        "meta.seed",
+    )
     assert found.more_facets[4:] == others, "lists are no values"
+    assert found.labels == ("env", "meta.task")
     some = {"rare", "label"}
     few = [
         row._replace(metadata={key: row.metadata[key] for key in some & row.metadata.keys()})
@@ -65,6 +75,9 @@ def test_few_values_of_several_episodes_each_are_facets(catalog):
     ]
     found = find_differences(catalog.query, few)
     assert ("meta.label" in found.facets, found.more_facets[0]) == (True, "meta.rare"), "few episodes have it"
+    rows = sample_episodes(catalog.query)
+    own = [row._replace(env_id="", metadata={key: row.metadata[key] for key in ("behaviour", "label")}) for row in rows]
+    assert find_differences(catalog.query, own).labels == ("meta.behaviour",), "a number alone says nothing"
 
 
 def test_each_value_of_a_facet_finds_its_episodes(catalog):

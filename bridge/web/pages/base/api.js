@@ -42,6 +42,11 @@ export function get(path, parameters = {}, signal) {
   return ask(address(path, parameters), { signal });
 }
 
+/** The fields that say what an episode is, or its environment alone where nobody knows. @returns {Promise<string[]>} */
+export function readLabels() {
+  return get("/api/fields").then(({ labels }) => labels, () => ["env"]);
+}
+
 /**
  * @param {string} path
  * @param {Json} body

@@ -77,6 +77,17 @@ export function say(text, options = {}) {
   setTimeout(() => message.remove(), options.error ? 10_000 : 5_000);
 }
 
+/**
+ * A link or text of which the end is shown where it has no room: names that begin alike end differently.
+ * @template {"a" | "span"} Tag
+ * @param {Tag} tag
+ * @param {Record<string, unknown>} attributes
+ * @param {string} text
+ */
+export function ended(tag, attributes, text) {
+  return h(tag, { title: text, ...attributes, class: "ended" }, h("bdi", {}, text));
+}
+
 /** Text with what one types, between backticks, as code. @param {string} text @returns {Child[]} */
 export function withCode(text) {
   return text.split("`").map((part, place) => (place % 2 ? h("code", {}, part) : part));

@@ -1,6 +1,6 @@
 // Columns of the list of episodes: how a field is shown, and which ones are.
 import { askForm, labelled } from "../base/dialogs.js";
-import { fill, h } from "../base/dom.js";
+import { ended, fill, h } from "../base/dom.js";
 import { number, plural, shown } from "../base/format.js";
 import { briefNames, locationOf } from "../model/brief.js";
 import { titleOf } from "../model/field_names.js";
@@ -76,11 +76,11 @@ export function column(name) {
     if (name === "success" && value !== null) return h("span", { class: value ? "yes" : "no" }, shown(value));
     if (name === "review" && value) return h("span", { class: `tag state-${value}` }, value);
     if (name === "format" && value) return h("span", { title: value }, briefNames([value]).get(value));
-    if (name === "path") return h("span", { title: value }, locationOf({ root: row.root, path: value, key: row.key }));
+    if (name === "path") return ended("span", { title: value }, locationOf({ root: row.root, path: value, key: row.key }, row.episode_id));
     return h("span", { title: typeof value === "string" ? value : null }, typeof value === "number" ? number(value) : shown(value));
   };
   const sort = ["tags", "tag", "flag", "collection"].includes(name) ? undefined : name;
-  const narrow = ["success", "review", "score.rating", "length", "reward", "format"].includes(name);
-  const width = narrow ? "68px" : ["meta.task", "path"].includes(name) ? "minmax(112px, 2fr)" : "minmax(112px, 1.2fr)";
+  const narrow = ["review", "score.rating", "length", "reward", "format"].includes(name);
+  const width = narrow ? "68px" : name === "success" ? "80px" : ["meta.task", "path"].includes(name) ? "minmax(112px, 2fr)" : "minmax(112px, 1.2fr)";
   return { name, title, width, right, sort, cell };
 }

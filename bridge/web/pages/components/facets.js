@@ -1,6 +1,6 @@
 // Facets: the values of fields with their counts, and histograms that one brushes. All of it is text of the filter.
 import { get, isAborted } from "../base/api.js";
-import { context2d, debounce, fill, h, themed } from "../base/dom.js";
+import { context2d, debounce, ended, fill, h, themed } from "../base/dom.js";
 import { number, plural, shown } from "../base/format.js";
 import { readState, writeState } from "../base/url_state.js";
 import { briefNames } from "../model/brief.js";
@@ -9,13 +9,13 @@ import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "../mo
 
 const NUMBERS = ["length", "reward"];
 const TITLES = { path: "File" };
-const UNSURE = ["env", "success"]; // of which an archive may have one value, or none
+const UNSURE = ["env", "success"]; // of which an archive may have one value
 const PATHS = ["folder", "path", "format"];
 const FEW = 8;
 const MOST = 200;
 const AT_ONCE = 2; // rows that one scrolls to must not wait for all of them
 
-/** @typedef {{ element: HTMLDetailsElement, body: HTMLElement, search: HTMLInputElement, isLong: boolean, isSeen: boolean }} Place */
+/** @typedef {{ element: HTMLDetailsElement, body: HTMLElement, search: HTMLInputElement, isChosen: boolean, isLong: boolean, isSeen: boolean }} Place */
 
 export class Facets {
   /** @param {{ onFilter: (text: string) => void }} options */
@@ -58,8 +58,8 @@ export class Facets {
       else this.element.prepend(place.element);
     });
     const others = more_facets.filter((field) => !this.fields.includes(field));
+    this.more.hidden = others.length === 0;
     fill(this.more, h("option", { value: "" }, "More facets…"), others.map((field) => h("option", { value: field }, titleOf(field, TITLES))));
-    this.foot.hidden = others.length === 0;
   }
 
   /** @param {string} field @param {boolean} isChosen @returns {Place} */
@@ -72,7 +72,7 @@ export class Facets {
     });
     const remove = isChosen && h("button", { class: "link more", onclick: () => this.choose(field, false) }, "Leave out");
     const element = h("details", { open: true, class: "facet nothing", "data-field": field }, h("summary", { title: field }, title), search, body, remove);
-    return { element, body, search, isLong: false, isSeen: false };
+    return { element, body, search, isChosen, isLong: false, isSeen: false };
   }
 
   addChosen() {
@@ -97,6 +97,7 @@ export class Facets {
   /** @param {string} where */
   async show(where) {
     this.where = where;
+    this.foot.hidden = false;
     this.stop();
     this.control = new AbortController();
     const { signal } = this.control;
@@ -121,7 +122,7 @@ export class Facets {
       const values = /** @type {{ value: any, episodes: number }[]} */ (found.items[0].values);
       const most = Math.max(1, ...values.map((one) => one.episodes));
       const hasMore = values.length > FEW;
-      place.isSeen ||= !UNSURE.includes(field) || values.length > 1 || chosen.length > 0 || this.where.includes(`-${field}:*`);
+      place.isSeen ||= place.isChosen || values.length > (UNSURE.includes(field) ? 1 : 0) || chosen.length > 0 || this.where.includes(`-${field}:*`);
       if (!text) {
         element.classList.toggle("nothing", !place.isSeen);
         search.hidden = !hasMore;
@@ -159,7 +160,7 @@ export class Facets {
         checked,
         onchange: () => this.onFilter(toggleValue(this.where, field, one.value)),
       }),
-      h("span", { class: "name" }, brief || name),
+      h("span", { class: "name" }, PATHS.includes(field) && brief ? ended("span", { title: name }, brief) : brief || name),
       h("span", { class: "count" }, about, number(about ? Number(one.episodes.toPrecision(2)) : one.episodes)),
       bar);
   }

@@ -1,8 +1,9 @@
 // What a search begins with, where the page has no query yet: an episode, a file, a drawing, or words.
-import { address, get, upload } from "../base/api.js";
+import { address, get, readLabels, upload } from "../base/api.js";
 import { debounce, fill, h } from "../base/dom.js";
 import { plural } from "../base/format.js";
 import { quoteValue } from "../model/filter_text.js";
+import { labelOf } from "../model/labels.js";
 import { nameOf } from "../model/queue_lines.js";
 import { DrawingPad } from "./drawing_pad.js";
 import { Thumbnails } from "./thumbnails.js";
@@ -22,6 +23,8 @@ export class QueryStarts {
     this.listeners = listeners;
     this.name = h("input", { type: "search", "aria-label": "Name of an episode", placeholder: "part of its name", oninput: debounce(200, () => void this.offer()) });
     this.list = h("ul", { class: "offered" });
+    /** @type {string[] | undefined} */
+    this.labels = undefined;
     /** @type {Json[]} */
     this.offered = [];
     this.thumbnails = new Thumbnails(() => this.drawList());
@@ -51,7 +54,8 @@ export class QueryStarts {
     const text = this.name.value.trim();
     const where = text ? `episode:*${quoteValue(text)}*` : "";
     const sort = text ? "episode_id" : "uid"; // without a name some of all kinds
-    const found = await get("/api/episodes", { where, sort, limit: OFFERED, columns: ["uid", "name", "env", "length"], count: false }).catch(() => ({ items: [] }));
+    this.labels ??= await readLabels();
+    const found = await get("/api/episodes", { where, sort, limit: OFFERED, columns: ["uid", "name", "length", ...this.labels], count: false }).catch(() => ({ items: [] }));
     this.offered = found.items;
     this.drawList();
     void this.thumbnails.fetch(this.offered.map((one) => one.uid));
@@ -59,7 +63,7 @@ export class QueryStarts {
 
   drawList() {
     fill(this.list, this.offered.map((one) => h("li", {},
-      h("a", { href: address("/search", { query: one.uid }) }, this.thumbnails.draw(one.uid), h("span", {}, nameOf(one), h("small", { class: "soft" }, ` ${[one.env, plural(one.length, "timestep")].filter(Boolean).join(" · ")}`))))),
+      h("a", { href: address("/search", { query: one.uid }) }, this.thumbnails.draw(one.uid), h("span", {}, nameOf(one), h("small", { class: "soft" }, ` ${[labelOf(one, this.labels ?? []), plural(one.length, "timestep")].filter(Boolean).join(" · ")}`))))),
     !this.offered.length && h("li", { class: "soft" }, "no episode has such a name"));
   }
 

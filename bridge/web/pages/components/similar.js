@@ -1,9 +1,10 @@
 // Moments like a span, or episodes like one: small multiples of aligned overlays, with filters, scores and examples.
-import { address, episodePath, isAborted, pictureUrl } from "../base/api.js";
+import { address, episodePath, isAborted, pictureUrl, readLabels } from "../base/api.js";
 import { reasonOf } from "../base/dialogs.js";
 import { debounce, drawPicture, fill, h, withCode } from "../base/dom.js";
 import { plural } from "../base/format.js";
 import { cameraName, isPicture } from "../model/example.js";
+import { labelOf } from "../model/labels.js";
 import { nameOf } from "../model/queue_lines.js";
 import { askCollection } from "./annotations.js";
 import { findHits } from "../hits/find_hits.js";
@@ -23,6 +24,7 @@ export class HitList {
   constructor(options) {
     this.options = options;
     this.least = 0;
+    this.labels = readLabels();
     /** @type {Json[]} */
     this.hits = [];
     this.redraw = () => {};
@@ -71,6 +73,8 @@ export class HitList {
    */
   async show(found, first, signal) {
     const query = first && isPicture(first) ? null : first;
+    const labels = await this.labels;
+    if (signal.aborted) return;
     this.hits = found.items;
     this.tools.hidden = !this.hits.length;
     const left = /** @type {Json[]} */ (found.not_compared || []);
@@ -88,7 +92,7 @@ export class HitList {
       details.length ? h("details", {}, h("summary", {}, brief || "Notes", h("span", { class: "link" }, " details")), details.map((text) => h("p", {}, text))) : h("p", {}, brief));
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
     const differ = new Set(this.hits.map((hit) => String(hit.compared_by))).size > 1;
-    const cards = this.hits.map((hit) => this.card(hit, spanOf(hit), differ));
+    const cards = this.hits.map((hit) => this.card(hit, spanOf(hit), labelOf(hit, labels), differ));
     fill(this.grid, cards.map((card) => card.element));
     this.redraw = () => {};
     this.filter();
@@ -103,8 +107,8 @@ export class HitList {
     this.redraw();
   }
 
-  /** @param {Json} hit @param {[number, number]} span @param {boolean} differ whether hits were compared by different lanes */
-  card(hit, span, differ) {
+  /** @param {Json} hit @param {[number, number]} span @param {string} label @param {boolean} differ whether hits were compared by different lanes */
+  card(hit, span, label, differ) {
     const overlay = h("canvas", { role: "img", "aria-label": `${nameOf(hit)} over the query` });
     const alignment = h("canvas", { "aria-hidden": "true", hidden: !hit.alignment?.length });
     const picture = h("div", { class: "frame" });
@@ -126,9 +130,9 @@ export class HitList {
     const element = h("li", { class: "hit" },
       h("header", {},
         h("span", { class: "score" }, hit.score.toFixed(3)),
-        h("a", { href: address(episodePath(hit.uid), { span: opened }) }, nameOf(hit)),
+        h("a", { href: address(episodePath(hit.uid), { span: opened }), title: nameOf(hit) }, nameOf(hit)),
         (seen || !this.hits.some((one) => one.seen)) && [mark(true), mark(false)]), // pictures are marked among pictures
-      h("p", { class: "soft" }, [seen && `frame ${seen.step} of ${cameraName(seen.camera)}`, isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, hit.metadata.env_id, hit.words].filter(Boolean).join(" · ")),
+      h("p", { class: "soft" }, [seen && `frame ${seen.step} of ${cameraName(seen.camera)}`, isSpan && `${span[0]}:${span[1]} of ${hit.metadata.length}`, label, hit.words].filter(Boolean).join(" · ")),
       h("div", { class: "drawn" }, picture, h("div", {}, overlay, alignment)),
       compared.length > 0 && h("p", { class: "soft lanes" }, "compared by: ", compared.join(" · ")),
       caption,

@@ -9,7 +9,7 @@ export class Thumbnails {
   /** @param {() => void} onFetched */
   constructor(onFetched) {
     this.onFetched = onFetched;
-    /** @type {Map<string, { channels: (number | null)[][], picture: string | null, middle: number }>} */
+    /** @type {Map<string, { channels: (number | null)[][], picture: string | null, middle: number, error?: string }>} */
     this.lanes = new Map();
     /** @type {Set<string>} */
     this.asking = new Set();
@@ -19,6 +19,7 @@ export class Thumbnails {
   draw(uid) {
     const known = this.lanes.get(uid);
     if (!known) return "";
+    if (known.error) return h("small", { class: "soft", title: known.error }, "cannot be read");
     const canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
     const width = known.picture ? WIDE.width - 50 : WIDE.width;
     drawSparkline(canvas, known.channels, { width, height: WIDE.height });
@@ -38,7 +39,7 @@ export class Thumbnails {
       for (const one of found.items) {
         const lane = one.lanes[0];
         const middle = Math.floor((one.span[0] + one.span[1]) / 2);
-        this.lanes.set(one.uid, { channels: lane ? lane.values : [], picture: one.pictures?.[0] ?? null, middle });
+        this.lanes.set(one.uid, { channels: lane ? lane.values : [], picture: one.pictures?.[0] ?? null, middle, error: one.error });
       }
       this.onFetched();
     } catch {

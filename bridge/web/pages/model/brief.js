@@ -30,8 +30,10 @@ export function briefNames(values, least = 1) {
 /**
  * Where an episode is: the folder that was ingested, the file below it, and its place in the file.
  * @param {{ root: string, path: string, key: string }} row
+ * @param {string} [name] of the episode, if it stands beside it: a file of that name is left out
  */
-export function locationOf({ root, path, key }) {
-  const folder = root.split("/").at(-1);
-  return `${folder}${path.slice(root.length)}${key ? `#${key}` : ""}`;
+export function locationOf({ root, path, key }, name) {
+  const below = path.slice(root.length);
+  const [, folders, stem] = /^(.*)\/([^/]*?)(?:\.[^/.]*)?$/s.exec(below) ?? [];
+  return `${root.split("/").at(-1)}${!key && name && stem === name ? folders : below}${key ? `#${key}` : ""}`;
 }

@@ -14,9 +14,13 @@ export function titleOf(name, others = {}) {
   const title = others[name] ?? TITLES[name];
   if (title) return title;
   if (!OWN.test(name)) return capital(name);
-  const parts = [...name.replace(OWN, "").matchAll(PART)].map(([plain, quoted]) => (quoted === undefined ? plain : quoted.replace(/\\(.)/gs, "$1")));
-  const text = parts.join(".");
+  const text = keysOf(name).join(".");
   return COMMON.includes(text.toLowerCase()) ? name : capital(text);
+}
+
+/** The keys that a field of metadata names, one in the other. @param {string} name @returns {string[]} */
+export function keysOf(name) {
+  return [...name.replace(OWN, "").matchAll(PART)].map(([plain, quoted]) => (quoted === undefined ? plain : quoted.replace(/\\(.)/gs, "$1")));
 }
 
 /** @param {string} text */

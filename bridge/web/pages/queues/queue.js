@@ -71,12 +71,16 @@ async function waitFor({ queue, q, ...asked }, fresh, onProgress, isWanted) {
   return null;
 }
 
-/** Let lines know the names of their episodes, and how these are reviewed by now. @param {Json[]} items */
-export async function fetchStates(items) {
+/**
+ * Let lines know the names of their episodes, and how these are reviewed by now.
+ * @param {Json[]} items
+ * @param {string[]} [labels] further fields that they show
+ */
+export async function fetchStates(items, labels = []) {
   const uids = [...new Set(items.flatMap((item) => [item.uid, ...(item.other ? [item.other.uid] : [])]))];
   const parts = Array.from({ length: Math.ceil(uids.length / AT_ONCE) }, (_, part) => uids.slice(AT_ONCE * part, AT_ONCE * (part + 1)));
   const pages = await Promise.all(parts.map((part) =>
-    get("/api/episodes", { where: `uid:${part.join(",")}`, limit: AT_ONCE, columns: STATES, count: false })));
+    get("/api/episodes", { where: `uid:${part.join(",")}`, limit: AT_ONCE, columns: [...STATES, ...labels], count: false })));
   const states = new Map(pages.flatMap((page) => page.items.map((/** @type {Json} */ row) => [row.uid, row])));
   for (const item of items) {
     Object.assign(item, states.get(item.uid));

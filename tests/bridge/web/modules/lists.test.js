@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { briefNames } from "../../../../bridge/web/pages/model/brief.js";
+import { briefNames, locationOf } from "../../../../bridge/web/pages/model/brief.js";
 import { titleOf } from "../../../../bridge/web/pages/model/field_names.js";
+import { labelOf } from "../../../../bridge/web/pages/model/labels.js";
 import { Blocks } from "../../../../bridge/web/pages/model/blocks.js";
 import { coloursOfLabels } from "../../../../bridge/web/pages/base/colours.js";
 import { isInside, pointsOfNextFrame, shuffledOrder } from "../../../../bridge/web/pages/components/points.js";
@@ -123,4 +124,21 @@ test("fields have names that people read, and no two of them one", () => {
   const expected = ["Environment", "Task", "Rating", "Folder", "Arm type", "Robot.left arm", 'Say "x"', "meta.success", "Success"];
   assert.deepEqual(names.map((name) => titleOf(name)), expected);
   assert.equal(titleOf("path", { path: "File" }), "File");
+});
+
+test("a location leaves out the file that its episode is named after", () => {
+  const at = (path, key = "") => locationOf({ root: "/data/lab", path, key }, "run_1");
+  assert.equal(at("/data/lab/anna/run_1.csv"), "lab/anna");
+  assert.equal(at("/data/lab/run_1.csv"), "lab");
+  assert.equal(at("/data/lab/anna/run_1"), "lab/anna");
+  assert.equal(at("/data/lab/run_1/log.csv"), "lab/run_1/log.csv");
+  assert.equal(at("/data/lab/run_1.h5", "demo_3"), "lab/run_1.h5#demo_3");
+  assert.equal(at("/data/lab", "3"), "lab#3");
+});
+
+test("what an episode is comes from a list or from its metadata, each text once", () => {
+  const own = { env_id: "lift", metadata: { task: "lift", "arm type": { side: "left" }, seed: 3 } };
+  assert.equal(labelOf(own), "lift");
+  assert.equal(labelOf(own, ["env", 'meta."arm type".side', "meta.seed", "meta.none.deep"]), "lift · left");
+  assert.equal(labelOf({ env: "push", "meta.task": "push the T", env_id: "other" }), "push · push the T");
 });
