@@ -138,6 +138,8 @@ def take_screens(app: RunningApp, browser: Browser, name: str, only: str) -> Non
                     page.goto(app.url + path.format(*uids))
                     page.locator(sign if view in PAGES else ".grid .rows a, table.plain, .search").first.wait_for()
                     page.wait_for_timeout(1000)
+                    if view == "moments":
+                        page.locator(".similar").evaluate("similar => similar.scrollIntoView()")
                     if view in DIALOGS:
                         open_dialog(page, sign)
                         page.wait_for_timeout(300)

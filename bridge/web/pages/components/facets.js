@@ -9,6 +9,7 @@ import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "../mo
 
 const NUMBERS = ["length", "reward"];
 const TITLES = { path: "File" };
+const FIRST = ["env", "meta.task", "success"]; // before the histograms
 const UNSURE = ["env", "success"]; // of which an archive may have one value
 const PATHS = ["folder", "path", "format"];
 const FEW = 8;
@@ -47,7 +48,8 @@ export class Facets {
     this.found = found;
     const { facets, more_facets } = /** @type {{ facets: string[], more_facets: string[] }} */ (found);
     const chosen = readState().getAll("facet").filter((field) => !facets.includes(field) && !NUMBERS.includes(field));
-    this.fields = [...facets, ...NUMBERS, ...chosen];
+    const leading = facets.filter((field) => FIRST.includes(field));
+    this.fields = [...leading, ...NUMBERS, ...facets.filter((field) => !FIRST.includes(field)), ...chosen];
     for (const [field, place] of this.places) if (!this.fields.includes(field)) place.element.classList.add("nothing");
     this.fields.forEach((field, index) => {
       if (this.places.has(field)) return;
