@@ -46,8 +46,8 @@ class Answered:
     others: selectable by embedder=, lanes= or windows=. notes: further messages, such as a text or a filter without any
     matching episode. compared: number of episodes that were compared, None for all that pass the filter; left_out: the
     others. ranked_by: "graph" where the neighbour graph decided (docs/search.md), "vectors" where they alone did.
-    coverage: which shards answered, of an index that has several. frames: which frames of cameras were compared, "" for
-    all.
+    coverage: which shards answered, of an index that has several. texts: which texts of episodes were looked at, "" for
+    a search without text. frames: which frames of cameras were compared, "" for all.
     """
 
     spaces: tuple[Space, ...] = ()
@@ -57,6 +57,7 @@ class Answered:
     left_out: tuple[LeftOut, ...] = ()
     ranked_by: str = "vectors"
     coverage: str = ""
+    texts: str = ""
     frames: str = ""
 
     @property

@@ -46,7 +46,7 @@ class Hits(list[EpisodeRef]):
 
     Args:
         refs: The hits.
-        exact: They are proven to be the best of the episodes compared, or of each list of a fused search.
+        proven: They are the best of the episodes compared, or of each list of a fused search.
         milliseconds: The time of embedding, search and look-up.
         missing: How many matches were skipped because their files are missing or have changed.
         explained: How the index found the hits, if requested.
@@ -61,14 +61,14 @@ class Hits(list[EpisodeRef]):
         self,
         refs: Iterable[EpisodeRef] = (),
         *,
-        exact: bool = True,
+        proven: bool = True,
         milliseconds: float = 0.0,
         missing: int = 0,
         explained: Explanation | None = None,
         answered: Answered = _NOTHING_KNOWN,
     ) -> None:
         super().__init__(refs)
-        self.exact = exact
+        self.proven = proven
         self.milliseconds = milliseconds
         self.missing = missing
         self.explained = explained
@@ -89,7 +89,7 @@ class Hits(list[EpisodeRef]):
         """Return how many hits there are, the first ones, and the notes."""
         first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_MAX_SHOWN])
         more = ", ..." if len(self) > _MAX_SHOWN else ""
-        partly = () if self.exact else (self.answered.frames, self.answered.coverage)
+        partly = () if self.proven else (self.answered.frames, self.answered.coverage)
         notes = "".join(f"; {note}" for note in (*partly, *self._notes()) if note)
         return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}{notes}>"
 
@@ -107,12 +107,18 @@ class Hits(list[EpisodeRef]):
         return f'<div style="display:flex;gap:12px;overflow-x:auto">{strip}</div>{notes}{listed}'
 
     @property
+    def exact(self) -> bool:
+        """Whether they are proven to be the best of all episodes that pass the filter: none was left out."""
+        return self.proven and self.answered.compared is None
+
+    @property
     def certainty(self) -> str:
-        """Whether hits are exact, among how many episodes if not all that pass, and which frames and shards."""
-        word, compared = "exact" if self.exact else "approximate", self.answered.compared
+        """Whether hits are exact, among how many episodes if not all that pass, and which texts, frames and shards."""
+        word, compared = "exact" if self.proven else "approximate", self.answered.compared
         among = "" if compared is None else f" among the {plural(compared, 'episode')} compared"
-        frames, shards = self.answered.frames, self.answered.coverage
-        return f"{word}{among}{': ' * bool(frames)}{frames}{', ' * bool(shards)}{shards}"
+        looked = ", ".join(filter(None, (self.answered.texts, self.answered.frames)))
+        shards = self.answered.coverage
+        return f"{word}{among}{': ' * bool(looked)}{looked}{', ' * bool(shards)}{shards}"
 
     def _notes(self) -> list[str]:
         return [*self.answered.notes, *([self.answered.missed] if self.answered.left_out else [])]

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 TASKS: Final = ("task", "instruction", "language_instruction", "task_description")
 """Keys of the metadata whose text, or list of texts, says what an episode is about."""
 
+LONGEST: Final = 1000
+"""Characters of a text of other metadata that is searched: longer ones are programs, models and tables."""
+
+LOOKED_AT: Final = "words of tasks, other metadata and notes"
+"""What a search of texts looks at."""
+
 _WORD: Final = re.compile(r"[^\W_]+")
 _SEPARATORS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _MAX_WORD_LENGTH: Final = 255
@@ -34,14 +40,23 @@ def words(text: str) -> list[str]:
 
 
 def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:
-    """Yield the texts of an episode that are searched."""
-    for name in TASKS:
-        value = metadata.get(name)
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from (part for part in value if isinstance(part, str))
+    """Yield the texts of an episode that are searched: its tasks, other texts of its metadata, and its notes."""
+    yield from tasks(metadata)
+    for name, value in metadata.items():
+        if name not in TASKS:
+            yield from (part for part in _texts_of(value) if len(part) <= LONGEST)
     yield from notes
+
+
+def tasks(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts that say what an episode is about."""
+    for name in TASKS:
+        yield from _texts_of(metadata.get(name))
+
+
+def _texts_of(value: Any) -> list[str]:
+    listed = value if isinstance(value, list | tuple) else [value]
+    return [part for part in listed if isinstance(part, str)]
 
 
 def indexed(metadata: Mapping[str, Any], notes: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.archive import Archive
+    from bridge.curation.duplicates import Twin
     from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
@@ -65,7 +66,7 @@ def duplicates(
     --write saves the group of every episode (`collection split --by score.NAME` then keeps groups together),
     --collection saves one episode of each group.
     """
-    from bridge.curation.archive_vectors import find_whole_spaces
+    from bridge.curation.archive_vectors import find_filled_spaces
     from bridge.curation.duplicates import drop_repeats, find_duplicates, group_episodes
     from bridge.curation.shared_pieces import find_pieces
     from bridge.present.findings import group_twins, present_compared, present_group
@@ -75,21 +76,22 @@ def duplicates(
     with open_named(archive) as opened:
         report_unknown(opened.catalog, where)
         with show_progress() as progress:
-            twins = find_duplicates(opened, where or "", within=within, progress=progress)
+            found = find_duplicates(opened, where or "", within=within, progress=progress)
+            twins: list[Twin] = found
             if pieces:
-                twins = drop_repeats([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
-        spaces = find_whole_spaces(opened)
+                twins = drop_repeats([*found, *find_pieces(opened, where or "", within=within, progress=progress)])
+        spaces = find_filled_spaces(opened, where or "")
         groups = group_episodes(opened.catalog.query.ids(where or ""), twins)
         lines = save_result(opened, options, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
     pairs_by_group = group_twins(twins, groups)
     if as_json:
         items = (present_group(group, pairs) for group, pairs in pairs_by_group.items())
-        print_items(items, episodes=len(groups), **present_compared(spaces, pieces=pieces))
+        print_items(items, episodes=len(groups), **present_compared(spaces, found.closest, pieces=pieces))
         return
     print_twins([twin for pairs in pairs_by_group.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
     print_lines([f"{plural(len(pairs_by_group), 'group')}; {spare} of {len(groups)} episodes are duplicates", *lines])
-    report_compared(spaces, pieces=pieces)
+    report_compared(spaces, found.closest, pieces=pieces)
 
 
 @reported()
@@ -107,7 +109,7 @@ def leaks(
 
     Put filters that start with a minus sign after `--`. --collection saves the second set without these episodes.
     """
-    from bridge.curation.archive_vectors import find_whole_spaces
+    from bridge.curation.archive_vectors import find_filled_spaces
     from bridge.curation.duplicates import drop_repeats, find_leaks
     from bridge.curation.shared_pieces import find_shared
     from bridge.present.findings import present_compared, present_pair
@@ -116,24 +118,26 @@ def leaks(
     with open_named(archive) as opened:
         left_set, right_set = (_parse_nonempty_set(opened, text) for text in (left, right))
         with show_progress() as progress:
-            twins = find_leaks(opened, left_set, right_set, within=within, progress=progress)
+            found = find_leaks(opened, left_set, right_set, within=within, progress=progress)
+            twins: list[Twin] = found
             if pieces:
                 twins = drop_repeats(
-                    [*twins, *find_shared(opened, left_set, right_set, within=within, progress=progress)]
+                    [*found, *find_shared(opened, left_set, right_set, within=within, progress=progress)]
                 )
-        spaces = find_whole_spaces(opened)
+        spaces = find_filled_spaces(opened, left_set | right_set)
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.query.ids(right_set)
         remaining = [id_ for id_ in tested if id_ not in leaked]
         lines = save_result(opened, OutputOptions(collection=collection), {}, picks=remaining)
     if as_json:
-        about = {"leaked": len(leaked), "episodes": len(tested), **present_compared(spaces, pieces=pieces)}
+        about = {"leaked": len(leaked), "episodes": len(tested)}
+        about |= present_compared(spaces, found.closest, pieces=pieces)
         print_items(map(present_pair, twins), **about)
     else:
         print_twins(twins[:limit])
         share = f"{len(leaked)} of {len(tested)} episodes of the second set"
         print_lines([f"{share} are in the first, or duplicate one there", *lines])
-        report_compared(spaces, pieces=pieces)
+        report_compared(spaces, found.closest, pieces=pieces)
     if twins:
         raise typer.Exit(EXIT_FAILED)
 

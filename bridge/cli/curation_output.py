@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from textwrap import shorten as shorten_text
 from typing import TYPE_CHECKING, Final
@@ -104,12 +105,19 @@ def report_spaces(archive: Archive, where: str | None, name: str | None) -> None
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
 
 
-def report_compared(spaces: Sequence[Space], *, pieces: bool) -> None:
-    """Print by which Spaces copies were looked for, and which copies were not."""
+def report_compared(spaces: Sequence[Space], closest: Twin | None, *, pieces: bool) -> None:
+    """Print by which Spaces copies were looked for, which copies were not, and the pair that is nearly one."""
     from bridge.spaces.identity import describe
 
     listed = shorten_text("; ".join(map(describe, spaces)), _WIDTH, placeholder=" ...")
     typer.echo(f"compared by {printable(listed)}", err=True)
+    if closest is not None:
+        pair = " and ".join(shorten(str(row.address)) for row in (closest.left, closest.right))
+        least = math.ceil(closest.apart * 1e4) / 1e4
+        typer.echo(
+            f"closest pair beyond the limit: {printable(pair)}, {closest.apart:.4f} apart (--within {least:.4f})",
+            err=True,
+        )
     if not pieces:
         typer.echo("cut copies, of which only a piece is in another episode, are found by --pieces", err=True)
 

@@ -69,9 +69,8 @@ def _print_changes(report: IngestReport) -> None:
 
 def _print_data(report: IngestReport) -> None:
     """Print what is odd in the data, how they are read, and what is left out."""
-    for path, found in groupby(report.anomalies, key=lambda one: one.path):
-        listed = "; ".join(map(str, found))
-        typer.echo(printable(f"odd numbers, read as they are: {path}: {listed}"), err=True)
+    odd = groupby(report.anomalies, key=lambda one: one.path)
+    print_files("odd numbers, read as they are", [(path, "; ".join(map(str, found))) for path, found in odd])
     if {*report.formats} - {OWN_FORMAT}:
         typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
     for kind in report.left_out:

@@ -196,7 +196,7 @@ def open_named(archive: str | None, index: str | None = None, timeout: float | N
     """Open the archive given by --archive, with the index given by --index, and its time limit."""
     from bridge.archive import open_archive
     from catalog.location import archive_named
-    from catalog.query.known_keys import suggest_keys
+    from catalog.query.suggestions import suggest_keys
 
     named = archive_named(archive)
     target = index_target(index, named, timeout)

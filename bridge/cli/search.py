@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
 
 _NOTES: Final = 2  # without --explain
-_WIDTH: Final = 160
+_WIDTH: Final = 200
+_TEXTS: Final = 2  # columns of metadata
+_LABELS: Final = ("task", "label", "behaviour", "behavior")
 
 ImageOption = Annotated[
     str | None, typer.Option("--image", help="Picture to find: a file, or EPISODE#CAMERA@FRAME.", metavar="FILE")
@@ -170,7 +172,8 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False, who
         "descriptors": any(ref.descriptors for ref in hits),
     }
     extra = [name for name, wanted in shown.items() if wanted]
-    columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "/file")
+    texts = find_telling_texts([ref.metadata for ref in hits])
+    columns = (">rank", ">score", "episode", "env", *texts, ">length", ">reward", *extra, "/file")
     rows = []
     for rank, (ref, episode) in enumerate(zip(hits, names, strict=True), 1):
         metadata = ref.metadata
@@ -188,7 +191,8 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False, who
         length, reward = str(metadata["length"]), format_number(metadata["total_reward"])
         place = shorten(str(ref.address))
         more = (cells[name] for name in extra)
-        rows.append((str(rank), f"{ref.score:.4f}", episode, metadata["env_id"], length, reward, *more, place))
+        labels = (metadata.get(name) or "" for name in texts)
+        rows.append((str(rank), f"{ref.score:.4f}", episode, metadata["env_id"], *labels, length, reward, *more, place))
     print_table(columns, rows)
     _print_notes([*hits.answered.notes, *_name_spaces(hits)], whole=whole)
     text = hits.answered.missed if whole else _cut(hits.answered.missed, " ... (--explain: all)")
@@ -205,6 +209,24 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False, who
         typer.echo(f"index: {explained.route}; {scored}; {lists}; {steps}")
 
 
+def find_telling_texts(hits: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of metadata whose texts tell hits apart, at most two, the task or else the label first.
+
+    Texts that every hit has another of are names, unless they are a task or label; what env tells is no news.
+    """
+    known = {tuple(one["env_id"] for one in hits)}
+    found: list[str] = []
+    for key in dict.fromkeys([*_LABELS, *(key for one in hits for key in one)]):
+        values = tuple(one.get(key) for one in hits)
+        texts = {*values} if all(value is None or isinstance(value, str) for value in values) else {None}
+        is_name = key not in _LABELS and len(texts) > max(1, len(hits) // 2)
+        if len(texts) < 2 or is_name or any(len({*zip(values, one, strict=True)}) == len({*one}) for one in known):
+            continue
+        known.add(values)
+        found.append(key)
+    return found[:_TEXTS]
+
+
 def _print_notes(notes: Sequence[str], *, whole: bool) -> None:
     """Print notes; at most two short ones unless the whole is wanted."""
     short = notes if whole else [_cut(note) for note in notes[:_NOTES]]
@@ -215,8 +237,13 @@ def _print_notes(notes: Sequence[str], *, whole: bool) -> None:
 
 
 def _cut(text: str, rest: str = " ...") -> str:
-    """Return the beginning of a long text, by whole words."""
-    return text if len(text) <= _WIDTH else shorten_text(text, _WIDTH, placeholder=rest)
+    """Return the beginning of a long text, by whole words and whole commands."""
+    if len(text) <= _WIDTH:
+        return text
+    beginning = shorten_text(text, _WIDTH, placeholder="")
+    if beginning.count("`") % 2 and (end := text.find("`", len(beginning))) >= 0:
+        beginning = text[: end + 1]
+    return beginning + rest if len(beginning) < len(text) else text
 
 
 def _name_spaces(hits: Hits) -> list[str]:

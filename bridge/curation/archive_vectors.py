@@ -96,6 +96,15 @@ def find_whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
 
 
+def find_filled_spaces(archive: Archive, where: Where | str) -> list[Space]:
+    """Return the Spaces of find_whole_spaces that have vectors of matching episodes."""
+    vectors, allowed = archive.catalog.vectors, set(archive.catalog.query.ids(where))
+    numbers = {row.fingerprint: row.id for row in vectors.spaces()}
+    return [
+        one for one in find_whole_spaces(archive) if not allowed.isdisjoint(vectors.embedded(numbers[one.fingerprint]))
+    ]
+
+
 def find_window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     """Return the active Spaces of windows; else as find_whole_spaces."""
     return _spaces(archive, name, "windows", lambda plan: not plan.whole)

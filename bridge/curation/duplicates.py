@@ -36,6 +36,7 @@ WITHIN: Final = 0.006
 """Largest difference (Twin.apart) between duplicates: see docs/curation.md for how it was chosen."""
 
 
+_BEYOND: Final = 5.0  # limits up to which a pair is nearly one of duplicates
 _CANDIDATES: Final = 20  # nearest neighbours to compare
 _AT_OTHER_RATES: Final = 4  # of them, which are also compared at other rates where their lengths differ
 _SAME_RATE: Final = 1e-3
@@ -64,6 +65,14 @@ class Twin:
     rate: float = 1.0
 
 
+class Twins(list[Twin]):
+    """Pairs of duplicates, and the closest pair of others that differs little more than the limit, if there is one."""
+
+    def __init__(self, twins: Iterable[Twin] = (), closest: Twin | None = None) -> None:
+        super().__init__(twins)
+        self.closest = closest
+
+
 def find_duplicates(
     archive: Archive,
     where: Where | str = "",
@@ -71,14 +80,14 @@ def find_duplicates(
     within: float = WITHIN,
     space: str | None = None,
     progress: Progress | None = None,
-) -> list[Twin]:
+) -> Twins:
     """Return pairs of duplicates among the episodes that match the filter; the pairs connect each group.
 
     within: maximum difference (see Twin.apart). space: fingerprint prefix of the Space whose vectors nominate
     candidates; None = all Spaces of whole episodes. Raises QueryError, FilterError.
     """
     same = _same_data(_rows(archive, where))
-    return drop_repeats([*same, *_alike(archive, (where,), within, space, progress)])
+    return _within(within, same, _alike(archive, (where,), within, space, progress))
 
 
 def find_leaks(
@@ -89,14 +98,27 @@ def find_leaks(
     within: float = WITHIN,
     space: str | None = None,
     progress: Progress | None = None,
-) -> list[Twin]:
+) -> Twins:
     """Return pairs of duplicates between the episodes that match the left filter and those that match the right.
 
     Every episode with a duplicate in the other set is in a pair; an episode in both sets is paired with itself.
     Otherwise like find_duplicates.
     """
     same = _in_both(*(_rows(archive, where) for where in (left, right)))
-    return drop_repeats([*same, *_alike(archive, (left, right), within, space, progress)])
+    return _within(within, same, _alike(archive, (left, right), within, space, progress))
+
+
+def _within(within: float, same: Iterable[Twin], alike: Iterable[Twin]) -> Twins:
+    """Return the pairs up to the limit, each once, and the closest of those a little beyond it with other episodes."""
+    found, beyond = [*same], list[Twin]()
+    for twin in alike:
+        if twin.apart <= within:
+            found.append(twin)
+        elif twin.apart <= max(_BEYOND * within, WITHIN):
+            beyond.append(twin)
+    flagged = {id_ for twin in found for id_ in (twin.left.id, twin.right.id)}
+    missed = [twin for twin in beyond if not {twin.left.id, twin.right.id} <= flagged]
+    return Twins(drop_repeats(found), min(missed, key=lambda twin: twin.apart, default=None))
 
 
 def check_within(within: float) -> None:
@@ -143,15 +165,16 @@ def _in_both(left: Sequence[EpisodeRow], right: Sequence[EpisodeRow]) -> Iterato
 def _alike(
     archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
 ) -> Iterator[Twin]:
-    """Yield duplicates by vectors and files, within one set of episodes or between two."""
+    """Yield pairs that are alike by vectors and files, within one set of episodes or between two, at any difference."""
     check_within(within)
     spaces, gaps = find_whole_spaces(archive, space), LanesWithGaps(archive.catalog)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for vectors, distances, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
         nearest = {*map(tuple, ordered[_rank(distances, pairs) < _AT_OTHER_RATES].tolist())}
-        found = _confirmed(archive, vectors, ordered, (within, nearest), progress or Silent())
-        yield from (twin for twin in found if not differs_elsewhere(gaps, vectors[0].space, twin))
+        for twin in _compared(archive, vectors, ordered, nearest, progress or Silent()):
+            if twin.apart > within or not differs_elsewhere(gaps, vectors[0].space, twin):
+                yield twin
 
 
 def _rank(distances: Floats, pairs: Ids) -> Ids:
@@ -164,18 +187,18 @@ def _rank(distances: Floats, pairs: Ids) -> Ids:
     return ranks
 
 
-def _confirmed(
+def _compared(
     archive: Archive,
     sets: tuple[EpisodeVectors, EpisodeVectors],
     pairs: Ids,
-    limits: tuple[float, Container[tuple[int, ...]]],
+    nearest: Container[tuple[int, ...]],
     progress: Progress,
 ) -> Iterator[Twin]:
-    """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other.
+    """Yield the pairs [n, 2] of places with what remains of each; those that are alike are read one after the other.
 
-    limits: the largest difference, and the pairs that are compared at other rates where lengths differ.
+    nearest: the pairs that are compared at other rates where lengths differ.
     """
-    (left, right), (within, nearest) = sets, limits
+    left, right = sets
     read = lane_reader(archive, left, right)
     pairs = np.unique(pairs, axis=0)
     along = left.vectors @ find_main_direction(left.vectors)
@@ -185,13 +208,13 @@ def _confirmed(
         if one.digest == other.digest:
             continue
         if not is_comparable(one.length, other.length):
-            if (here, there) in nearest and (twin := _compare_rates(read, one, other)).apart <= within:
-                yield twin
+            if (here, there) in nearest:
+                yield _compare_rates(read, one, other)
             continue
         rows, others = read(one.id), read(other.id)
         shift = None if rows is None or others is None else find_shift(rows, others)
         equal = one.length == other.length and np.array_equal(left.vectors[here], right.vectors[there])
-        if shift is not None and shift.apart <= within:
+        if shift is not None:
             yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
         elif equal and (rows is None or others is None):
             yield Twin(one, other, "vector")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.ingest.fill import commit
 from bridge.support.batches import batches
-from catalog.full_text import texts
+from catalog.full_text import tasks
 from catalog.vectors.records import Among, EmbeddingRow
 from embedders.text.base import as_text_encoder, encode_by, text_space
 
@@ -37,7 +37,7 @@ def load_text_encoder(text_encoder: AnyTextEncoder | None) -> TextEncoder | None
 
 def task_of(row: EpisodeRow) -> str:
     """Return the task descriptions in the metadata, one per line; "" if there are none."""
-    return "\n".join(text.strip() for text in texts(row.metadata, ()) if text.strip())
+    return "\n".join(text.strip() for text in tasks(row.metadata) if text.strip())
 
 
 def episodes_with_text(catalog: Catalog) -> Among:

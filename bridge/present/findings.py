@@ -100,9 +100,10 @@ def present_group(group: int, twins: Sequence[Twin]) -> dict[str, Any]:
     return {"group": group, "episodes": members, "pairs": [present_pair(twin) for twin in twins]}
 
 
-def present_compared(spaces: Iterable[Space], *, pieces: bool) -> dict[str, Any]:
-    """Return by which Spaces copies were looked for, and whether also those of which only a piece is in another."""
-    return {"spaces": [describe(space) for space in spaces], "pieces": pieces}
+def present_compared(spaces: Iterable[Space], closest: Twin | None, *, pieces: bool) -> dict[str, Any]:
+    """Return by which Spaces copies were looked for, whether pieces were, and the closest pair beyond the limit."""
+    missed = None if closest is None else present_pair(closest)
+    return {"spaces": [describe(space) for space in spaces], "pieces": pieces, "closest": missed}
 
 
 def present_pair(twin: Twin) -> dict[str, Any]:

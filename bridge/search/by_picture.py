@@ -104,7 +104,7 @@ class PictureSearch:
         exact = all(one.is_complete for one in some)
         return Hits(
             there,
-            exact=exact,
+            proven=exact,
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=missing,
             answered=Answered(
@@ -208,14 +208,20 @@ def _fuse(states: Hits, pictures: Hits, options: SearchOptions) -> Hits:
     for uid in sorted(scores, key=lambda one: (-scores[one], one))[: options.top_k]:
         parts = {name: ranks.get(uid, 0.0) for name, ranks in views.items()} if options.contributions else {}
         fused.append(replace(by_uid[uid], score=scores[uid], contributions=parts))
+    counts = [hits.answered.compared for hits in (states, pictures)]
     missed = [f"pictures: {pictures.answered.missed}"] if pictures.answered.left_out else []
     return Hits(
         fused,
-        exact=states.exact and pictures.exact,
+        proven=states.proven and pictures.proven,
         milliseconds=states.milliseconds + pictures.milliseconds,
         missing=max(states.missing, pictures.missing),
         explained=states.explained,
-        answered=replace(states.answered, frames=pictures.answered.frames, notes=(*states.answered.notes, *missed)),
+        answered=replace(
+            states.answered,
+            compared=min((count for count in counts if count is not None), default=None),
+            frames=pictures.answered.frames,
+            notes=(*states.answered.notes, *missed),
+        ),
     )
 
 

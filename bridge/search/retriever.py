@@ -136,7 +136,7 @@ class TrajectoryRetriever:
         text. image: a picture that a camera of the episode shows: a file, its bytes, an array [H, W, 3], a hit with a
         frame, or "EPISODE#CAMERA@FRAME", which query_obs may be, too; like and unlike are pictures then. words: the
         same in words, with an encoder of text and pictures (docs/cameras.md). stride: seconds from one compared frame
-        to the next, None = 0.5. text: words of the task or of notes; matching episodes rank first, and with a text
+        to the next, None = 0.5. text: words of the metadata or of notes; matching episodes rank first, and with a text
         encoder those with a task of similar meaning. like, unlike: lists of examples and counter-examples, in any form
         of a query. expand: number of best hits to add to the query, in place of the graph; None = 8 if windows are
         searched, too, but there is no graph. plain: rank only by the cosine of whole episodes. least: least similar
@@ -253,7 +253,7 @@ class TrajectoryRetriever:
         notes = limits if refs else explain_empty_result(self._catalog, request.where, limited=missing > 0)
         return Hits(
             [ref for ref in refs if min_score is None or ref.score >= min_score],
-            exact=all(answer.exact for answer in answers),
+            proven=all(answer.exact for answer in answers),
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=missing,
             explained=join_explanations(answers),
@@ -280,11 +280,11 @@ class TrajectoryRetriever:
         notes += found.notes
         return Hits(
             refs,
-            exact=found.answer.exact,
+            proven=found.answer.exact,
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=found.missing,
             explained=found.answer.explained,
-            answered=self._queries.describe(prepared, given, notes, found.ranked_by, found.answer.coverage),
+            answered=found.complete(self._queries.describe(prepared, given, notes)),
         )
 
     def _find_episodes(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:

@@ -97,6 +97,14 @@ def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str
     return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
 
 
+def chosen_lanes(layout: Layout) -> tuple[LaneSpec, ...]:
+    """Return the lanes of a layout that are compared by default, none where there is none."""
+    try:
+        return choose_lanes(layout.lanes, LaneChoice())
+    except NoLaneError:
+        return ()
+
+
 def has_lanes(layout: Layout, lanes: Iterable[LaneSpec]) -> bool:
     """Say whether episodes of the layout have these lanes, or such as are read as them."""
     shapes = {lane.name: tuple(lane.shape) for lane in layout.lanes}

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from bridge.web.guard import body_limit
 from catalog.database.abandon import CANCELLATION, Cancellation
-from catalog.query.known_keys import suggest_keys
+from catalog.query.suggestions import suggest_keys
 from wshard.core.messages import error_text, finite, shown
 from wshard.errors import (
     CatalogBusyError,

@@ -104,7 +104,7 @@ def show(ref: RefArgument, limit: LimitOption = 10, archive: ArchiveOption = Non
     if as_json:
         print_json(description)
         return
-    missing = f"; {description['gone']} of them removed or changed since" if description["gone"] else ""
+    missing = f"; {description['gone']} of them removed, changed or read otherwise since" if description["gone"] else ""
     steps = plural(sum(pick["stop"] - pick["start"] for pick in description["items"]), "timestep")
     typer.echo(f"{plural(description['total'], 'pick')}, {steps}{missing}")
     if description["query"] is not None:
@@ -131,7 +131,7 @@ def _pick_cells(pick: dict[str, Any]) -> tuple[str, str, str, str]:
     """Return the cells of a pick; of one without its data, its uid."""
     steps, weight = f"{pick['start']}:{pick['stop']}", f"{pick['weight']:g}"
     if pick["episode_id"] is None:
-        return pick["uid"], steps, weight, "removed or changed"
+        return pick["uid"], steps, weight, "not as it was"
     return pick["episode_id"], steps, weight, shorten(pick["file_path"])
 
 

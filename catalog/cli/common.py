@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from catalog.catalog import Catalog
-    from catalog.filters.where import Compare, Where
+    from catalog.filters.where import Where
 
 
-_NAMES = frozenset({"env_id", "tag", "flag", "review", "format"})  # fields whose values users type from memory
 _MAX_LINE_WIDTH = 10_000  # characters of a line of a table
 _MIN_TEXT_WIDTH = 6  # columns of text are not cut below this while numbers can be cut instead
+_MIN_PATH_WIDTH = 12  # nor paths while texts can: names of files are at their end
 _GAP = 2  # between columns
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -66,7 +64,7 @@ def open_catalog(archive: str | Path | None) -> Iterator[Catalog]:
     """Open the catalog of an archive; raises CatalogNotFoundError with the location that was searched."""
     from catalog.location import place_of
     from catalog.open import open_place
-    from catalog.query.known_keys import suggest_keys
+    from catalog.query.suggestions import suggest_keys
 
     with open_place(place_of(archive)) as opened, suggest_keys(opened.query):
         yield opened
@@ -84,63 +82,12 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
 
 
 def report_unknown(opened: Catalog, where: Where | str | None) -> None:
-    """Print on stderr the free fields (metadata, scores, ...) in a filter that no episode has.
-
-    For a filter that matches nothing, also unknown values such as tags, with the most similar one, keywords in lower
-    case, reversed ranges, and numbers that are text in the metadata.
-    """
-    from catalog.filters.fields import field_of
+    """Print on stderr what is wrong with the fields and values that a filter names."""
     from catalog.filters.parse import as_where
-    from catalog.filters.where import Compare, comparisons
+    from catalog.query.suggestions import suggest_values
 
-    parsed = as_where(where)
-    clauses = [*comparisons(parsed)]
-    for name in sorted({clause.field for clause in clauses}):
-        if field_of(name).free and not _matches(opened, Compare(name, "exists")):
-            typer.echo(f"no episode has {printable(name)}", err=True)
-    if not clauses or _matches(opened, parsed):
-        return
-    for clause in clauses:
-        _report_slip(opened, clause)
-    for clause in [
-        known_value
-        for known_value in clauses
-        if field_of(known_value.field).root in _NAMES and known_value.op in ("eq", "in")
-    ]:
-        for value in clause.value if isinstance(clause.value, tuple) else (clause.value,):
-            if not _matches(opened, Compare(clause.field, "eq", value)):
-                known = [
-                    str(known_value)
-                    for known_value, _ in opened.query.facets([clause.field])[clause.field]
-                    if known_value is not None
-                ]
-                close = "".join(f" ({known_value}?)" for known_value in get_close_matches(str(value), known, n=1))
-                message = f"no episode has {field_of(clause.field).short} {str(value)!r}{close}"
-                typer.echo(printable(message), err=True)
-
-
-def _report_slip(opened: Catalog, clause: Compare) -> None:
-    """Print that a keyword in lower case is a word, a range is reversed, a number is text, or * is quoted."""
-    from catalog.filters.parse import KEYWORDS
-    from catalog.filters.to_text import where_text
-
-    value = clause.value
-    if clause.field == "text" and isinstance(value, str) and value.upper() in KEYWORDS:
-        typer.echo(f"{value!r} is a word of tasks and notes: the keyword is {value.upper()}", err=True)
-    if clause.op == "eq" and isinstance(value, str) and "*" in value and not _matches(opened, clause):
-        hint = 'in quotes, * stands for itself: for texts that begin with some, write FIELD:WORD* or FIELD:"TWO WORDS"*'
-        typer.echo(printable(f"{where_text(clause)} matches nothing: {hint}"), err=True)
-    if clause.op == "between" and not clause.about.timed and isinstance(value, tuple) and value[0] > value[1]:
-        typer.echo(printable(f"{where_text(clause)} matches nothing: its low end is above its high one"), err=True)
-    if clause.op == "eq" and clause.field.startswith("meta.") and isinstance(value, int | float):
-        text = replace(clause, value=where_text(clause).rpartition(":")[2])
-        if _matches(opened, text):
-            hint = f"some have {where_text(text)}, which is text"
-            typer.echo(printable(f"no episode has {where_text(clause)}, a number; {hint}"), err=True)
-
-
-def _matches(opened: Catalog, where: Where) -> bool:
-    return bool(opened.query.select(where, order="id", limit=1).rows)
+    for line in suggest_values(opened.query, as_where(where)):
+        typer.echo(printable(line), err=True)
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
@@ -160,8 +107,9 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
     """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "/x" are paths, "=x" ids.
 
-    On a terminal each row is one line of its width: the widest cells are truncated, numbers and ids last; paths at the
-    beginning, other names in the middle, as many differ only at their end. Elsewhere, and with whole=True, nothing is.
+    On a terminal each row is one line of its width: paths are truncated first, at the beginning, then the widest other
+    cells, in the middle, as many differ only at their end; numbers and ids last. Elsewhere, and with whole=True,
+    nothing is.
     """
     from rich.cells import cell_len  # all of rich would take a tenth of a command's time
 
@@ -185,18 +133,21 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
 
 
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> list[int]:
-    """Return the width of each column for rows of this width: the widest are truncated first, numbers and ids last."""
+    """Return the width of each column for rows of this width: which cells are truncated says print_table."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     available = total - _GAP * (len(columns) - 1)
     while sum(widths) > available and max(widths) > 1:
+        paths = [
+            index for index, name in enumerate(columns) if name.startswith("/") and widths[index] > _MIN_PATH_WIDTH
+        ]
         texts = [
             index
             for index, name in enumerate(columns)
             if not name.startswith((">", "=")) and widths[index] > _MIN_TEXT_WIDTH
         ]
-        widest = max(texts or range(len(columns)), key=widths.__getitem__)
+        widest = max(paths or texts or range(len(columns)), key=widths.__getitem__)
         widths[widest] -= 1
     return widths
 

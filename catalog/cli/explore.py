@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import asdict
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,8 @@ from wshard.cli.common import JsonOption, print_items, printable, reported
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog.catalog import Catalog
     from catalog.query.summary_records import Facet
 
@@ -85,16 +88,28 @@ def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list
     from catalog.filters.parse import as_where
     from catalog.filters.where import Compare, negation
 
-    rows = []
+    rows, brief = [], _brief([value for value, _ in values] if name == "format" else [])
     plain = {_text(value) for value, _ in values if not isinstance(value, str)}
     for value, count in values:
         missing = count
         if value is None and name.startswith("meta."):
             missing = catalog.query.count(as_where(where) & negation(Compare(name, "exists")))
             rows += [("(lists, objects)", str(count - missing))] if missing < count else []
-        written = f'"{value}"' if isinstance(value, str) and value in plain else _value(value)
+        written = f'"{value}"' if isinstance(value, str) and value in plain else brief.get(value) or _value(value)
         rows += [(written, str(missing))] if missing else []
     return rows
+
+
+def _brief(formats: Sequence[Any]) -> dict[Any, str]:
+    """Return by format with options, which are long, the shortest beginning that no other has, as filters take it."""
+    known = [one for one in formats if isinstance(one, str)]
+    brief: dict[Any, str] = {}
+    for one in (one for one in known if "?" in one):
+        least = one.index("?") + 1
+        others = [posixpath.commonprefix([one, other]) for other in known if other != one]
+        beginning = one[: max([least, *(len(shared) + 1 for shared in others)])]
+        brief[one] = f"{beginning}*" if len(beginning) < len(one) else one
+    return brief
 
 
 @reported()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import delete
@@ -173,20 +174,29 @@ class Collections:
             return collections.count_gone(connection)
 
     def explain_gone(self, ref: str) -> str:
-        """Return which picks of a collection are of missing or changed episodes, and what helps; "" if none is."""
+        """Return which picks of a collection are of episodes that are not as they were, why, and what helps.
+
+        "" if none is. An episode whose file is older than the snapshot, and whose data are others, is read otherwise.
+        """
         picked = self.picked(ref)
         gone = [pick.uid for pick, row in picked if row is None]
         if not gone:
             return ""
         with self._session.read() as connection:
-            rows = pages.load_uids(connection, {*gone[:_NAMED]})
-            origins = [stored.origin for stored in collections.load_stored(connection, ref)]
-        names = ", ".join(rows[uid].episode_id if uid in rows else f"removed: {uid}" for uid in gone[:_NAMED])
-        more = ", ..." if len(gone) > _NAMED else ""
-        where = next((shlex.quote(origin["where"]) for origin in origins if "where" in origin), "FILTER")
+            rows = pages.load_uids(connection, {*gone})
+            stored = collections.load_stored(connection, ref)
+        named: dict[str, list[str]] = {}
+        for uid in dict.fromkeys(gone):
+            row = rows.get(uid)
+            named.setdefault(_why_gone(row, stored[0].made_at), []).append(uid if row is None else row.episode_id)
+        reasons = "; ".join(
+            f"{len(names)} {why} ({', '.join(names[:_NAMED])}{', ...' * (len(names) > _NAMED)})"
+            for why, names in named.items()
+        )
+        where = next((shlex.quote(one.origin["where"]) for one in stored if "where" in one.origin), "FILTER")
         return (
-            f"collection {ref!r}: {len(gone)} of its {plural(len(picked), 'pick')} are of episodes that are gone or "
-            f"changed ({names}{more}); it pins data as they were read then: "
+            f"collection {ref!r}: {len(gone)} of its {plural(len(picked), 'pick')} are of episodes that are not as "
+            f"they were: {reasons}; it pins data as they were read then: "
             f"`wshard collection save {shlex.quote(ref)} --where {where}` saves it anew"
         )
 
@@ -216,3 +226,15 @@ class Collections:
         if rows and (missing := {field.name for field in fields if field.free} - fields_with_values):
             raise CollectionError(f"by: expected fields that some of the episodes have, found {min(missing)!r}")
         return groups
+
+
+def _why_gone(row: EpisodeRow | None, made_at: str) -> str:
+    """Return why an episode, None where it is missing, has other data than a snapshot of that time.
+
+    The time of an episode's files is also that of a layout's description.
+    """
+    if row is None:
+        return "removed"
+    if row.mtime_ns / 1e9 < datetime.fromisoformat(made_at).timestamp():
+        return "read otherwise than before, by --map or --layout"
+    return "changed, by their files or layout" if row.format.startswith("layout:") else "changed"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, create_mock_engine, insert, inspect, select
+from sqlalchemy import Connection, create_mock_engine, delete, insert, inspect, select
 
-from catalog.database.bulk_rows import update_rows
-from catalog.database.schema import archive, episode, metadata, migration, root
+from catalog.database.bulk_rows import insert_rows, update_rows
+from catalog.database.schema import archive, document, episode, metadata, migration, note, root
+from catalog.full_text import indexed
 from wshard.core.episode.natural_order import natural_key
 from wshard.errors import CatalogError, CatalogExistsError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from catalog.database.engine import Database
 
-_CHUNK: Final = 50_000
+_CHUNK: Final = 20_000
 """Number of rows that a step changes at once."""
 
 
@@ -82,11 +84,33 @@ def _add_scans(connection: Connection) -> None:
     )
 
 
+def _index_metadata(connection: Connection) -> None:
+    last = 0
+    while rows := connection.execute(_metadata_after(last)).all():
+        ids = document.c.episode_row.between(rows[0].id, rows[-1].id)
+        texts: dict[int, list[str]] = {}
+        of_rows = (note.c.episode_row.between(rows[0].id, rows[-1].id), note.c.removed_at.is_(None))
+        for number, text in connection.execute(
+            select(note.c.episode_row, note.c.text).where(*of_rows).order_by(note.c.id)
+        ):
+            texts.setdefault(number, []).append(text)
+        words = ((row.id, indexed(json.loads(row.metadata), texts.get(row.id, ()))) for row in rows)
+        connection.execute(delete(document).where(ids))
+        insert_rows(connection, document, ("episode_row", "words"), [one for one in words if one[1]])
+        last = rows[-1].id
+
+
+def _metadata_after(number: int) -> Select[Any]:
+    found = select(episode.c.id, episode.c.metadata).where(episode.c.id > number)
+    return found.order_by(episode.c.id).limit(_CHUNK)
+
+
 STEPS: tuple[Migration, ...] = (
     Migration(1, "tables of 0.1.0", _make_tables),
     Migration(2, "natural order of episode ids", _add_sort_key),
     Migration(3, "names of channels in layouts", lambda _: None),
     Migration(4, "unchanged locations", _add_scans),
+    Migration(5, "words of all metadata", _index_metadata),
 )
 
 

@@ -56,7 +56,7 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "text": str,
     }
 )
-"""Plain field -> type of its values. `text`: the full text of task and notes; `flag`: the name of a check with a
+"""Plain field -> type of its values. `text`: the full text of metadata and notes; `flag`: the name of a check with a
 finding; `root`: the folder that an episode's path is relative to; `folder`: the one that its file is in; `vectors`:
 their number in a space; `asset`: the role of a file of an episode that consists of several."""
 
@@ -89,6 +89,9 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"env": "env_id", "episode": "episode_id", "reward": "total_reward", "task": "meta.task"}
 )
 """Short names that every form understands; the text and URL forms write those of plain fields."""
+
+_TITLES: Final[Mapping[str, str]] = MappingProxyType({"environment": "env_id", "location": "path", "file": "path"})
+"""What the app calls a field -> its name; other titles are the names with a capital."""
 
 MAX_PARTS: Final = 50
 """Parts of a field's name: databases nest an expression for each key of the metadata."""
@@ -194,7 +197,7 @@ class Field:
 @lru_cache(maxsize=1024)
 def field_of(name: str) -> Field:
     """Parse a field's name; FilterError if there is no such field."""
-    name = ALIASES.get(name, name) if isinstance(name, str) else name
+    name = _named(name) if isinstance(name, str) else name
     match = NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or not storable(name):
         raise FilterError(f"expected the name of a field ({_listed()}), found {name!r}")
@@ -208,6 +211,13 @@ def field_of(name: str) -> Field:
     field = Field(ALIASES.get(root, root), tuple(parts), channel)
     _check(field, name)
     return field
+
+
+def _named(name: str) -> str:
+    """Return the name for an alias or a title: a plain field's in any case."""
+    lowered = name.lower()
+    title = _TITLES.get(lowered) or (lowered if lowered in FIELDS or lowered in ALIASES else name)
+    return ALIASES.get(title, title)
 
 
 def _check(field: Field, name: str) -> None:

@@ -102,7 +102,7 @@ class Queries:
     def relevant(
         self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None
     ) -> list[tuple[int, float]]:
-        """Return (id, BM25) of the matching episodes whose task or notes contain any word of the text, best first.
+        """Return (id, BM25) of the matching episodes whose texts contain any word of the text, best first.
 
         limit: maximum number of results.
         """

@@ -27,7 +27,7 @@ class SpaceRow:
 class Among:
     """The episodes that a space is meant for: those of these layouts and, unless None, with one of these ids.
 
-    with_words: only those with text in their task or notes. parts: layouts of which only the episodes with these ids
+    with_words: only those with words in metadata or notes. parts: layouts of which only the episodes with these ids
     belong to it. without: ids that do not, except in parts.
     """
 

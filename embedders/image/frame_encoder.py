@@ -108,7 +108,7 @@ def encode_words(encoder: FrameEncoder, words: str) -> NDArray[np.float16]:
     if not isinstance(encoder, WordEncoder):
         raise EmbedderError(
             f"words: expected cameras that are described by an encoder of text and pictures (CLIP, SigLIP, SigLIP 2), "
-            f"found {name!r}: `wshard ingest PATHS --encoder FOLDER` does so; --text finds words of tasks and notes"
+            f"found {name!r}: `wshard ingest PATHS --encoder FOLDER` does so; --text finds words of metadata and notes"
         )
     with translate_errors(name):
         features: Any = np.asarray(encoder.encode_words([words]))

@@ -6,9 +6,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from bridge.answered import LeftOut
-from bridge.spaces.alike_lanes import find_alike_lanes
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised
-from bridge.spaces.map_command import state_map_command
+from bridge.spaces.map_command import state_map_commands
+from bridge.spaces.renamings import find_renamings
 from catalog.filters.where import EVERYTHING
 from embedders.registry import DEFAULT_EMBEDDER
 from embedders.space import Space
@@ -17,7 +17,6 @@ from wshard.errors import NoLaneError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bridge.spaces.alike_lanes import AlikeLanes
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from catalog.records import Layout
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from catalog.vectors.records import Uncovered
     from embedders.lanes import LaneSpec
 
-    FindMap = Callable[[Callable[[AlikeLanes], bool]], str]
+    FindMap = Callable[[set[str], set[str]], str]
 
 _MAX_CACHED: Final = 1000  # filters
 _OBSERVATION: Final = "signal/"
@@ -71,11 +70,11 @@ class CoverageReader:
         alike = [id_ for id_, space in others.items() if space.windows in plans]
         uncovered = self._catalog.vectors.uncovered(own, where, others=[alike, [*others]], lanes=observed)
         counts: dict[tuple[str, str], int] = {}
-        find_alike = cache(partial(find_alike_lanes, self._catalog))  # measured only where lanes differ
+        renamings = cache(partial(find_renamings, self._catalog))  # measured only where lanes differ
 
-        def find_map(is_remedy: Callable[[AlikeLanes], bool]) -> str:
-            renamed = [one for one in find_alike() if is_remedy(one)]
-            return state_map_command(self._catalog, renamed) if renamed else ""
+        def find_map(own: set[str], of_query: set[str]) -> str:
+            found = next((one for one in renamings() if one.joins(own, of_query)), None)
+            return "" if found is None else state_map_commands(self._catalog, found.maps)
 
         for group in uncovered:
             reason = _explain(group, layouts[group.layout_id], spaces, others, find_map)
@@ -96,7 +95,9 @@ def _explain(
         return f"have vectors of {instead.windows} alone", "`wshard ingest FOLDER --windows both` embeds the others"
     if instead is not None and all(space.lanes != instead.lanes for space in spaces):
         remedy = _compare_others(instead, spaces[-1], find_map)
-        return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)})", remedy
+        known = {lane.name for lane in spaces[-1].lanes}
+        apart = "; none of the query's" if known.isdisjoint(lane.name for lane in instead.lanes) else ""
+        return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)}{apart})", remedy
     if instead is not None:
         embedder = spaces[-1].embedder
         chosen = "" if embedder == DEFAULT_EMBEDDER else f" --embedder {embedder}"
@@ -115,8 +116,7 @@ def _compare_others(instead: Space, searched: Space, find_map: FindMap) -> str:
     """Return how to compare episodes that have other lanes."""
     shared = [lane for lane in searched.lanes if lane in instead.lanes]
     own, of_query = ({lane.name for lane in space.lanes} for space in (instead, searched))
-    how = find_map(lambda one: bool(one.names & own and one.names & of_query and one.names <= own | of_query))
-    if how:
+    if how := find_map(own, of_query):
         return f"{how} compares them, if these lanes mean the same"
     if not shared:
         return "a query with these lanes finds them"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from catalog.filters.to_text import where_text
 from catalog.filters.where import Compare, any_of, parts_of
-from catalog.full_text import TASKS, words
+from catalog.full_text import LOOKED_AT, TASKS, words
+from catalog.query.suggestions import suggest_values
 from embedders.numeric import first_bad, is_real
 from wshard.core.messages import plural
 from wshard.core.types import Episode
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
 
+_NAMES: Final = ("env_id", "tag")  # fields that people take for texts
 _HAS_TEXT: Final = any_of(Compare("note", "exists"), *(Compare(f"meta.{key}", "exists") for key in TASKS))
 _NO_TEXTS: Final = (
-    'no episode has a task or a note to find words in; a layout names the array or column of tasks by "NAME" = "task", '
+    'no episode has a task or a note; a layout names the array or column of tasks by "NAME" = "task", '
     "and `wshard note TEXT EPISODE` adds a note"
 )
 
@@ -62,9 +64,11 @@ def _explain_unmatched_text(catalog: Catalog, text: str | None, where: Where) ->
         return []
     if any(catalog.query.count(where & Compare("text", "contains", word)) for word in words(text)):
         return []
-    if not catalog.query.count(_HAS_TEXT):
-        return [_NO_TEXTS]
-    return [f"no matching episode's task or notes contain a word of {text!r}"]
+    named = [Compare(name, "eq", word) for name in _NAMES for word in dict.fromkeys((text, *text.split()))]
+    found = {where_text(one): count for one in named if (count := catalog.query.count(where & one))}
+    others = "".join(f"; {said} matches {plural(count, 'episode')}" for said, count in found.items())
+    notes = [f"no episode that passes has a word of {text!r} among the {LOOKED_AT}{others}"]
+    return notes if catalog.query.count(_HAS_TEXT) else [*notes, _NO_TEXTS]
 
 
 def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> list[str]:
@@ -75,8 +79,9 @@ def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> li
     total = plural(catalog.query.count(), "episode")
     counts = {where_text(part): catalog.query.count(part) for part in parts_of(where)}
     if alone := [part for part, count in counts.items() if not count]:
-        return [f"{part} alone matches 0 of {total}" for part in alone]
+        lines = [f"{part} alone matches 0 of {total}" for part in alone]
+        return [*lines, *suggest_values(catalog.query, where, unknown=False)]
     if matching := catalog.query.count(where):
-        return [] if limited else [f"{matching} of {total} match the filter, but none is embedded for this search"]
+        return [] if limited else [f"{matching} of {total} match the filter, but none could be compared with the query"]
     each = ", ".join(f"{part} {count}" for part, count in counts.items())
     return [f"none of {total} meets all conditions; episodes per condition: {each}"] if counts else []

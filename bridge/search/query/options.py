@@ -101,7 +101,7 @@ class CommonOptions:
 class SearchOptions(CommonOptions):
     """Options of a search for episodes or windows; TrajectoryRetriever.search_similar_episodes says what they mean."""
 
-    text: str | None = _option(None, str, "Text of task descriptions or notes; alone, or combined with a query.")
+    text: str | None = _option(None, str, "Words of task, other metadata or notes; alone, or with a query.")
     windows_only: bool = _option(False, bool, "Search windows instead of episodes (see `ingest --windows`).")
     window_size: int | None = _option(None, int, "Search windows of this size.", least=1, offered=False)
     distinct: bool = _option(False, bool, "With --windows-only: at most one hit per episode.")

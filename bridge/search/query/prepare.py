@@ -157,7 +157,6 @@ class QueryPreparer:
         prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions],
         where: Where,
         notes: Sequence[str],
-        ranked_by: str = "vectors",
         coverage: str = "",
     ) -> Answered:
         """Return the Spaces that answered, the others that the query fits, the notes, and what was not compared."""
@@ -168,7 +167,8 @@ class QueryPreparer:
         compared, left_out = (
             self._coverage.read([view.space for view in prepared.views], where) if spaces else (None, ())
         )
-        return Answered(tuple(spaces), tuple(prepared.others), tuple(notes), compared, left_out, ranked_by, coverage)
+        others, notes = tuple(prepared.others), tuple(notes)
+        return Answered(tuple(spaces), others, notes, compared, left_out, coverage=coverage)
 
     def is_outdated(self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions]) -> bool:
         """Return whether an ingest has replaced one of the Spaces since; the query must then be prepared again."""

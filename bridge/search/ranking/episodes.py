@@ -25,7 +25,7 @@ from bridge.search.ranking.rankers import (
     rank_farthest,
     read_rows,
 )
-from bridge.search.ranking.text import rank_by_text
+from bridge.search.ranking.text import name_texts, rank_by_text
 from embedders.base import block_names_of, blocks_of, shares_of
 from embedders.windows import WindowPlan
 from wshard.errors import QueryError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Rows
+    from bridge.answered import Answered
     from bridge.archive import Archive
     from bridge.index.base import Answer, Ids, Match, Vectors
     from bridge.search.matches import EpisodeRows
@@ -56,14 +57,19 @@ _INGEST_FIRST: Final = "ingest with these --lanes first"
 class FoundEpisodes:
     """Hits, best first, each with its match; the answer; missing: number of matches skipped as they have no file.
 
-    ranked_by: as in Answered. notes: on hits that are all far from the query.
+    ranked_by, texts: as in Answered. notes: on hits that are all far from the query.
     """
 
     hits: list[tuple[EpisodeRef, Match]]
     answer: Answer
     missing: int
     ranked_by: str
+    texts: str
     notes: Sequence[str] = ()
+
+    def complete(self, answered: Answered) -> Answered:
+        """Return what was answered with what the ranking says about it."""
+        return replace(answered, ranked_by=self.ranked_by, coverage=self.answer.coverage, texts=self.texts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +110,8 @@ class EpisodeSearch:
         if like == 1 and options.text is None:
             length = len(prepared.views[0].windows[0])
             notes = explain_far_hits(self.stored, fusions, prepared.examples.like[0], length, hits)
-        return FoundEpisodes(hits, answer, missing, "graph" if by_graph else "vectors", notes)
+        texts = name_texts(options.text, self.encoder)
+        return FoundEpisodes(hits, answer, missing, "graph" if by_graph else "vectors", texts, notes)
 
     def _make_ranker(
         self,

@@ -1,4 +1,4 @@
-"""Ranks episodes by text: by the words of tasks and notes, and by meaning where a sentence encoder is given."""
+"""Ranks episodes by text: by the words of their texts, and by meaning where a sentence encoder is given."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from bridge.index.base import Answer, Explanation, Match, read_vectors
 from bridge.search.ranking.rankers import depth, join_explanations
+from catalog.full_text import LOOKED_AT
 from embedders.text.base import encode_by, text_space
 from wshard.errors import SpaceMismatchError
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 WORDS_WEIGHT: Final = 0.1
 """Weight of words beside meaning: they decide among texts of similar meaning."""
+
+
+def name_texts(text: str | None, encoder: TextEncoder | None) -> str:
+    """Return which texts of episodes a search looks at; "" without a text."""
+    return "" if text is None else f"{'meaning of tasks, ' * (encoder is not None)}{LOOKED_AT}"
 
 
 def rank_by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> Ranker:
@@ -44,7 +50,7 @@ def rank_by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> Ra
 
 @dataclass(frozen=True, eq=False)
 class _Words:
-    """Ranks by the words of task and notes (BM25); the best episode has score 1, the others their share of it."""
+    """Ranks by the words of texts (BM25); the best episode has score 1, the others their share of it."""
 
     archive: Archive
     text: str

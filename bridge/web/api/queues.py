@@ -18,6 +18,7 @@ from catalog.filters.where import Compare
 from wshard.errors import RequestError
 
 if TYPE_CHECKING:
+    from bridge.curation.duplicates import Twin
     from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
     from bridge.web.served import ServedArchive
@@ -79,7 +80,7 @@ def _find_unreviewed(call: ApiCall) -> dict[str, Any]:
 
 def _duplicates(call: ApiCall, progress: Progress) -> _Found:
     archive = call.archive.archive
-    twins = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
+    twins: list[Twin] = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
     if call["pieces"]:
         twins = drop_repeats([*twins, *find_pieces(archive, call["where"], space=call["space"], progress=progress)])
     groups = group_twins(twins, group_episodes(archive.catalog.query.ids(call["where"]), twins))
@@ -88,7 +89,7 @@ def _duplicates(call: ApiCall, progress: Progress) -> _Found:
 
 def _leaks(call: ApiCall, progress: Progress) -> _Found:
     left, right = (_read_set(call.archive, call[side]) for side in ("left", "right"))
-    twins = find_leaks(call.archive.archive, left, right, progress=progress)
+    twins: list[Twin] = find_leaks(call.archive.archive, left, right, progress=progress)
     if call["pieces"]:
         twins = drop_repeats([*twins, *find_shared(call.archive.archive, left, right, progress=progress)])
     return [present_pair(one) for one in twins], {}

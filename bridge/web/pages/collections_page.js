@@ -33,7 +33,7 @@ class CollectionsPage {
     const rows = found.items.map((/** @type {Json} */ one) => h("tr", {},
       h("td", {}, h("input", { type: "checkbox", "aria-label": `Choose ${one.name}`, onchange: () => this.choose(one.name) })),
       h("td", {}, h("a", { href: address("/", { q: `collection:${quoteValue(one.name)}` }) }, one.name)),
-      h("td", {}, one.snapshot ? [plural(one.snapshot.picks, "pick"), one.gone > 0 && h("span", { class: "problem" }, `, ${one.gone} gone or changed`)] : h("code", {}, one.query || "everything")),
+      h("td", {}, one.snapshot ? [plural(one.snapshot.picks, "pick"), one.gone > 0 && h("span", { class: "problem" }, `, ${one.gone} not as they were`)] : h("code", {}, one.query || "everything")),
       h("td", {}, one.snapshot ? "snapshot" : "live"),
       h("td", {}, one.who), h("td", {}, moment(one.at)),
       h("td", { class: "actions" },

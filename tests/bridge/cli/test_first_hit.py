@@ -222,4 +222,4 @@ def test_a_text_in_an_archive_without_tasks_is_answered_by_how_to_give_them(tmp_
     search = ("search", "--text", "open drawer")
     assert "no episode has a task or a note" in invoke(*search).stderr
     invoke("note", "drops the cup", "e0")
-    assert "contain a word of 'open drawer'" in invoke(*search).stderr
+    assert "no episode that passes has a word of 'open drawer' among the words of tasks" in invoke(*search).stderr

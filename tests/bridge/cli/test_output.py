@@ -10,7 +10,9 @@ from command_line import app
 from typer.testing import CliRunner
 
 from bridge.cli.output import print_files
+from bridge.cli.search import find_telling_texts
 from catalog.cli.common import print_table
+from catalog.cli.explore import _brief
 from catalog.testing.contract import make_record
 from wshard import Catalog
 from wshard.cli.common import print_json
@@ -57,5 +59,54 @@ def test_files_with_the_same_message_take_one_line(capsys):
     assert capsys.readouterr().err == ("failed: /0: cut\nfailed: /1, /2, /3 and 2 more (--json lists all): no lane\n")
     print_files("failed", [(f"/{number}", "no lane") for number in range(3)])
     assert capsys.readouterr().err == "".join(f"failed: /{number}: no lane\n" for number in range(3))
-    print_files("failed", [(f"/{number}", str(number // 4)) for number in range(88)])
-    assert capsys.readouterr().err.endswith("(--json lists all): 19\nfailed: 8 more (--json lists all)\n")
+    print_files("failed", [(f"/{number}", "abcdefghijk"[number // 8]) for number in range(88)])
+    assert capsys.readouterr().err.endswith("(--json lists all): h\nfailed: 24 more (--json lists all)\n")
+
+
+def test_of_many_files_each_cause_takes_one_line_with_an_example(capsys):
+    cut = [(f"/{number}", f"has {number} bytes, not 900") for number in range(6)]
+    damaged = [(f"/{number}", f"block 'state/{number}': checksum 0x{number:x}") for number in range(6, 12)]
+    print_files("failed", [*cut, *damaged, ("/12", "no lane")])
+    assert capsys.readouterr().err == (
+        "failed: /0, /1, /2 and 3 more (--json lists all): e.g. has 0 bytes, not 900\n"
+        "failed: /6, /7, /8 and 3 more (--json lists all): e.g. block 'state/6': checksum 0x6\n"
+        "failed: /12: no lane\n"
+    )
+
+
+def test_paths_are_cut_before_what_only_a_line_says(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    reason = "3 of 118 timesteps have no number in state"
+    place = f"recordings/{'of-monday/' * 4}arm-07.wshard"
+    print_table(("episode", "check", ">score", "reason", "/file"), [("arm-07", "gaps", "1", reason, place)])
+    _, line = capsys.readouterr().out.splitlines()
+    assert reason in line
+    assert line.endswith("07.wshard")
+    assert len(line) <= 80
+
+
+HITS = {
+    "labels": ([{"label": "fold"}, {"label": "pour"}, {"label": "fold"}], ["label"]),
+    "tasks and labels": (
+        [{"task": "a", "label": "x"}, {"task": "b", "label": "x"}, {"task": "b", "label": "y"}],
+        ["task", "label"],
+    ),
+    "one label": ([{"label": "fold"}] * 3, []),
+    "names of episodes": ([{"file": "1"}, {"file": "2"}, {"file": "3"}], []),
+    "what env says": ([{"env_id": "a", "label": "x"}, {"env_id": "b", "label": "y"}], []),
+    "numbers": ([{"speed": 1}, {"speed": 2}], []),
+    "none": ([], []),
+}
+
+
+@pytest.mark.parametrize(("hits", "expected"), HITS.values(), ids=HITS)
+def test_texts_that_tell_hits_apart_are_columns(hits, expected):
+    assert find_telling_texts([{"env_id": "lab", **one} for one in hits]) == expected
+
+
+def test_long_formats_are_shown_by_a_beginning_that_filters_take():
+    one, other = "layout:guess?container%3D1", "layout:guess?container%3D2"
+    assert _brief(["lerobot", "layout:act", one]) == {one: "layout:guess?*"}
+    assert _brief([one, other]) == {one: one, other: other}
+    assert _brief([one + "x", other + "y"]) == {one + "x": f"{one}*", other + "y": f"{other}*"}

@@ -26,6 +26,7 @@ from bridge.curation import (
 )
 from bridge.curation.archive_vectors import (
     choose_space,
+    find_filled_spaces,
     find_whole_spaces,
     group_by_space,
     read_chosen_vectors,
@@ -128,6 +129,25 @@ def test_copies_are_found_and_nothing_else(home):
         assert len(set(groups.values())) == len(groups) - 5
         assert unordered(find_duplicates(archive, "env:task-1")) == {(frozenset({"task-1-3", "noisy"}), "near")}
         assert "near" not in {twin.kind for twin in find_duplicates(archive, within=0) if twin.apart > 0}
+
+
+def test_the_closest_pair_beyond_the_limit_is_said_and_no_space_without_episodes(tmp_path):
+    near = episode(7, 1, 40)
+    rows = near.observations["state"].data
+    for name, noise in (("almost", 0.16), ("farther", 0.24)):
+        values = rows + (noise * np.random.default_rng(round(100 * noise)).normal(size=rows.shape)).astype(np.float32)
+        save(tmp_path / "data", episode(7, 1, 40, id=name, observations={"state": Channel.of("state", values)}))
+    save(tmp_path / "data", near, *(episode(task, 0, 40) for task in range(4)))
+    ingest(tmp_path / "archive", tmp_path / "data")
+    with opened_archive(tmp_path / "archive") as archive:
+        found = find_duplicates(archive)
+        assert found == []
+        assert {found.closest.left.episode_id, found.closest.right.episode_id} == {"task-7-1", "almost"}
+        assert found.closest.apart > duplicates.WITHIN
+        (pair,) = find_duplicates(archive, within=found.closest.apart)
+        assert pair == found.closest
+        assert find_duplicates(archive, "env:task-0").closest is None
+        assert find_filled_spaces(archive, "env:nothing") == []
 
 
 def test_without_their_files_only_what_is_equal_is_found(tmp_path):

@@ -71,7 +71,10 @@ def test_snapshots_of_the_earlier_reading_are_reported_with_the_command_that_sav
     report = ingest(folder, "whole")
     assert report.changed == 2
     (line,) = report.stale
-    assert "'long': 2 of its 2 picks are of episodes that are gone or changed (log" in line
+    assert (
+        "'long': 2 of its 2 picks are of episodes that are not as they were: 2 changed, by their files or layout ("
+        in line
+    )
     assert "`wshard collection save long --where length:40..` saves it anew" in line
     with open_archive(folder / "archive") as archive:
         with pytest.raises(CollectionError, match="saves it anew"):

@@ -1,5 +1,6 @@
 """What a search did not compare is counted, with the reason and the way on."""
 
+import json
 import time
 
 import numpy as np
@@ -28,7 +29,7 @@ def sets(folder):
 def archive(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     sets(folder / "data")
-    ingest(folder / "archive", folder / "data")
+    ingest(folder / "archive", folder / "data", windows="both")
     return folder / "archive"
 
 
@@ -40,11 +41,12 @@ def test_episodes_of_other_lanes_are_counted_with_the_way_on(archive):
     with TrajectoryRetriever(archive) as retriever:
         hits = retriever.search_similar_episodes("task-0-1")
         assert len(hits) == hits.answered.compared == 6
-        assert hits.exact
+        assert hits.proven
+        assert not hits.exact
         assert hits.certainty == "exact among the 6 episodes compared"
         assert left(hits) == {"have other lanes": 4, "have no lane to embed by default": 2}
         other = next(one for one in hits.answered.left_out if one.episodes == 4)
-        assert "force" in other.reason
+        assert other.reason == "have other lanes (force; none of the query's)"
         assert other.remedy == "a query with these lanes finds them"
         assert hits.answered.missed in repr(hits)
         assert "not compared" in hits._repr_html_()
@@ -53,6 +55,29 @@ def test_episodes_of_other_lanes_are_counted_with_the_way_on(archive):
         assert [one["episodes"] for one in presented["not_compared"]] == [4, 2]
         other_way = retriever.search_similar_episodes("task-1-1")
         assert (other_way.answered.compared, left(other_way)["have other lanes"]) == (4, 6)
+
+
+ASKED = {
+    "episodes": (["search"], {}, False),
+    "plain": (["search", "--plain"], {"plain": True}, False),
+    "windows": (["search", "--windows-only"], {"windows_only": True}, False),
+    "text and query": (["search", "--text", "put"], {"text": "put"}, False),
+    "one kind": (["search", "-e", "task-0"], {"env_id": "task-0"}, True),
+    "moments": (["moments"], {}, False),
+    "moments of one kind": (["moments", "-e", "task-0"], {"env_id": "task-0"}, True),
+}
+
+
+@pytest.mark.parametrize(("typed", "options", "exact"), ASKED.values(), ids=ASKED)
+def test_python_calls_no_answer_exact_that_the_command_restricts(archive, typed, options, exact):
+    verb, *rest = typed
+    printed = command(verb, "task-0-1", *rest, "--archive", archive, "--json", folder=archive.parent)
+    said = json.loads(printed.stdout)
+    with open_archive(archive) as opened:
+        hits = (opened.moments if verb == "moments" else opened.search)("task-0-1", **options)
+        assert (hits.exact, hits.certainty) == (said["exact"], said["certainty"])
+        assert hits.exact == exact == (" among the " not in hits.certainty)
+        assert hits.proven == hits.certainty.startswith("exact")
 
 
 def test_only_episodes_that_pass_the_filter_count(archive):
@@ -103,7 +128,7 @@ def test_the_command_says_so_in_its_last_line(archive):
     assert printed.exit_code == 0
     last = printed.stdout.splitlines()[-1]
     assert last.startswith("6 hits, exact among the 6 episodes compared, ")
-    assert "6 that pass the filter were not compared: 4 have other lanes (force): " in last
+    assert "6 that pass the filter were not compared: 4 have other lanes (force; none of the query's): " in last
 
 
 def test_a_search_without_any_vector_says_why(tmp_path):

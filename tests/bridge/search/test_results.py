@@ -33,9 +33,9 @@ def test_what_a_search_has_to_say_is_shown_where_its_hits_are():
 
 
 def test_slices_are_hits_of_the_same_search(hits):
-    hits.exact, hits.missing = False, 3
+    hits.proven, hits.missing = False, 3
     assert repr(hits[2:]) == "<2 hits: 'three' 0.5000, 'four' 0.2500>"
-    assert (hits[:1].exact, hits[:1].missing) == (False, 3)
+    assert (hits[:1].proven, hits[:1].missing) == (False, 3)
     assert [ref.episode_id for ref in hits[::-2]] == ["four", "<two>"]
 
 

@@ -217,10 +217,10 @@ def test_a_text_that_nothing_holds_is_reported(retriever, archive, folder):
     query = folder / "task-1" / "task-1-2.wshard"
     message = retriever.search_similar_episodes(query, 3, text="nothing")
     assert len(message) == 3
-    (reason,) = message.answered.notes
-    assert reason.startswith("no episode has a task or a note to find words in; ")
+    _, reason = message.answered.notes
+    assert reason.startswith("no episode has a task or a note; ")
     alone = retriever.search_similar_episodes(text="nothing")
-    assert (alone, len(alone.answered.notes)) == ([], 1)
+    assert (alone, len(alone.answered.notes)) == ([], 2)
     wshard = partial(command, folder=archive.parent)
     assert reason in wshard("search", query, "--text", "nothing", "--archive", archive).stderr
 
@@ -255,4 +255,4 @@ def test_a_filter_that_only_episodes_of_other_lanes_pass_is_reported(tmp_path):
     ingest(tmp_path / "archive", tmp_path / "data", windows="whole")
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         message = retriever.search_similar_episodes(episode(1, 0), env_id="task-0").answered.notes
-    assert message == ("3 of 4 episodes match the filter, but none is embedded for this search",)
+    assert message == ("3 of 4 episodes match the filter, but none could be compared with the query",)

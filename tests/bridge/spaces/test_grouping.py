@@ -103,9 +103,9 @@ def test_lanes_of_other_names_are_proposed_and_compared_once_they_are_mapped(tmp
     save(tmp_path / "data", *(odd(number, [("far", 4)], start=1000) for number in range(15, 17)))
     first = command("ingest", tmp_path / "data", "--archive", tmp_path / "archive", folder=tmp_path)
     proposed = [line for line in first.output.splitlines() if "one shape and scale" in line]
-    files = " ".join(f"{tmp_path}/data/task-0/task-0-{number}.wshard" for number in (9, 10, 11))
+    files = " ".join(f"{tmp_path}/data/task-0/task-0-{number}.wshard" for number in range(9, 15))
     assert [line.partition("wshard ")[2] for line in proposed] == [
-        f"ingest {files} --map obs.state=state` (and 3 more files) compares them"
+        f"ingest {files} --map obs.state=state` compares them"
     ]
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         hits = retriever.search_similar_episodes("task-0-1", 20)
@@ -119,6 +119,41 @@ def test_lanes_of_other_names_are_proposed_and_compared_once_they_are_mapped(tmp
             hits = retriever.search_similar_episodes(f"task-0-{number}", 20)
             assert len(hits) == 15
             assert (hits[0].episode_id, hits[0].score) == (f"task-0-{number}", 1.0)
+
+
+def test_one_line_says_for_all_lanes_of_a_group_how_they_get_the_names_of_the_larger_one(tmp_path):
+    """Positions and speeds of one shape are distinguished, actions are among them, and episodes may lack a lane."""
+    lanes = {"joint_pos": (0, "q"), "joint_vel": (0.6, "qd"), "tool": (1.2, "tcp")}
+
+    def record(number, *, other):
+        clock = np.linspace(0, 6, 60)[:, None] + number / 50
+        present = {name: place for name, place in lanes.items() if name != "tool" or number % 3}
+        rows = {
+            theirs if other else ours: np.sin((1 + shift) * clock + np.arange(3) + shift) * (1 + shift / 2)
+            for ours, (shift, theirs) in present.items()
+        }
+        observations = {name: Channel.of(name, values.astype(np.float32)) for name, values in rows.items()}
+        name = "command" if other else "ctrl"
+        actions = {name: Channel.of(name, clock.astype(np.float32))}
+        return episode(int(other), number, 60, observations=observations, actions=actions)
+
+    save(tmp_path / "a", *(record(number, other=False) for number in range(9)))
+    save(tmp_path / "b", *(record(number, other=True) for number in range(6)))
+    done = command("ingest", "a", "b", folder=tmp_path)
+    (line,) = [line for line in done.stderr.splitlines() if "--map" in line]
+    assert line.startswith("6 episodes may have lanes of 9 episodes under other names")
+    for pair in ("q=joint_pos", "qd=joint_vel", "tcp=tool", "action/command=action/ctrl"):
+        assert f"--map {pair}" in line
+    typed = [part.split() for part in line.split("`wshard ")[1:]]
+    for words in typed:
+        made = command(
+            *[word.strip("`") for word in words[: words.index("and") if "and" in words else -2]], folder=tmp_path
+        )
+        assert "failed" not in made.stdout
+    assert "--map" not in made.stderr
+    with TrajectoryRetriever(tmp_path / ".wshard") as retriever:
+        hits = retriever.search_similar_episodes("task-1-1", 20)
+        assert (len(hits), hits.exact) == (15, True)
 
 
 def test_the_proposed_map_is_a_command_for_the_folder_with_the_map_that_is_there(tmp_path):

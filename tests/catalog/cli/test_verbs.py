@@ -186,7 +186,7 @@ def test_what_a_filter_that_matches_nothing_may_have_meant_is_printed(archive: P
         'no episode has meta.style:1, a number; some have meta.style:"1", which is text\n'
     )
     output = run("ls", "-w", 'length:>0 or meta.style:"1"').stderr
-    assert output == "'or' is a word of tasks and notes: the keyword is OR\n"
+    assert output == "'or' is a word of metadata and notes: the keyword is OR\n"
     output = run("ls", "-w", "length:900..3").stderr
     assert output == "length:900..3 matches nothing: its low end is above its high one\n"
     output = run("ls", "-w", 'meta.style:"1*"').stderr
@@ -336,8 +336,8 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.episodes.remove(catalog.query.ids()[:2])
     shown = run("collection", "show", "all").stdout
-    assert "12 picks, 1266 timesteps; 2 of them removed or changed since" in shown
-    assert sum("removed or changed" in line for line in shown.splitlines()) == 3
+    assert "12 picks, 1266 timesteps; 2 of them removed, changed or read otherwise since" in shown
+    assert sum("not as it was" in line or "removed, changed" in line for line in shown.splitlines()) == 3
     assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
     output = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
     assert "2 of 12 picks have no path" in output

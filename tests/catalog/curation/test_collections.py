@@ -52,17 +52,24 @@ def test_a_saved_query_lives_and_a_snapshot_does_not_change(catalog: Catalog) ->
     assert saved.snapshot.origin == {"made": "query", "where": "env:env-1"}
     before = catalog.collections.picks("chosen")
     assert before == catalog.collections.picks("live") == catalog.collections.picks(saved.snapshot.hash)
-    catalog.episodes.register([make_record(50, env_id="env-1"), make_record(1, env_id="env-1", digest="new")])
+    later = 4 * 10**18  # nanoseconds, in 2096
+    altered = [
+        make_record(1, env_id="env-1", digest="new", mtime_ns=later),
+        make_record(11, env_id="env-1", digest="o"),
+    ]
+    catalog.episodes.register([make_record(50, env_id="env-1"), *altered])
     catalog.episodes.remove([7])
     assert catalog.collections.picks("chosen") == before
     assert uids(catalog, "live") == of(catalog, "env:env-1")
     assert len(catalog.collections.picks("live")) == 8
     gone = [pick for pick, row in catalog.collections.picked("chosen") if row is None]
-    assert len(gone) == 2  # removed, and holding other data
-    assert catalog.collections.gone() == {"chosen": 2}
+    assert len(gone) == 3  # removed, and twice holding other data
+    assert catalog.collections.gone() == {"chosen": 3}
     text = catalog.collections.explain_gone("chosen")
-    assert text.startswith("collection 'chosen': 2 of its 8 picks are of episodes that are gone or changed (")
-    assert catalog.episodes.get(gone[0].uid if gone[0].uid in of(catalog, "") else gone[1].uid).episode_id in text
+    assert text.startswith("collection 'chosen': 3 of its 8 picks are of episodes that are not as they were: ")
+    assert "1 removed (" in text
+    assert "1 changed (episode_000001)" in text
+    assert "1 read otherwise than before, by --map or --layout (episode_000011)" in text
     assert text.endswith("`wshard collection save chosen --where env:env-1` saves it anew")
     assert catalog.collections.explain_gone("live") == ""
     assert [found.name for found in catalog.collections.all()] == ["chosen", "live"]

@@ -69,3 +69,20 @@ def test_episodes_of_an_older_archive_get_their_natural_order(
         with Catalog.open(location) as catalog:
             assert [row.episode_id for row in catalog.query.select().rows] == SORTED
             assert read_tables(catalog) == expected
+
+
+def test_words_of_other_metadata_and_notes_of_an_older_archive_are_found(
+    location: Path | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "_CHUNK", 4)
+    with Catalog.open(location, create=True) as catalog:
+        catalog.episodes.register([make_record(n, metadata={"label": f"fold {n}"} if n % 2 else {}) for n in range(9)])
+        ids = catalog.query.ids()
+        catalog.annotations.add_note(ids[:2], "torn towel")
+        with catalog._session.write() as connection:  # as version 4 left them
+            connection.exec_driver_sql("DELETE FROM document")
+            connection.exec_driver_sql("DELETE FROM migration WHERE version > 4")
+    with Catalog.open(location) as catalog:
+        assert catalog.query.ids("fold") == ids[1::2]
+        assert catalog.query.ids("towel") == ids[:2]
+        assert catalog.query.ids("fold towel") == ids[1:2]

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event
 
 from catalog import Catalog, Compare, EmbeddingRow
-from catalog.full_text import words
+from catalog.full_text import LONGEST, words
 from catalog.testing.contract import make_record
 from wshard.errors import FilterError
 
@@ -45,6 +45,24 @@ def slow(text, numbers=range(6), tasks=TASKS):
             rarity = math.log(1 + (len(stored) - holding + 0.5) / (holding + 0.5))
             scores[number] += rarity * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * len(found) / usual))
     return scores
+
+
+OTHERS = {
+    "a label": ({"label": "fold the towel"}, True),
+    "several texts": ({"skills": ["reach", "Fold"]}, True),
+    "a description beside a task": ({"task": "tidy up", "description": "fold"}, True),
+    "a long text": ({"model": f"fold {'x' * LONGEST}"}, False),
+    "an object": ({"robot": {"name": "fold"}}, False),
+    "a key": ({"fold": 1}, False),
+}
+
+
+@pytest.mark.parametrize(("metadata", "is_found"), OTHERS.values(), ids=OTHERS)
+def test_texts_of_other_metadata_are_searched(catalog, metadata, is_found):
+    catalog.episodes.register([make_record(9, metadata=metadata)])
+    (id_,) = catalog.query.ids("episode:episode_000009")
+    assert [found for found, _ in catalog.query.relevant("fold")] == [id_] * is_found
+    assert catalog.query.ids("fold") == [id_] * is_found
 
 
 @pytest.mark.parametrize("text", ["drawer", "open the drawer", "the", "ÖFFNE tur", "button window button", "no", "?!"])

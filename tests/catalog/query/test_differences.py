@@ -11,8 +11,8 @@ from catalog.filters.parse import as_where
 from catalog.filters.to_text import where_text
 from catalog.filters.where import Compare
 from catalog.query.differences import find_differences
-from catalog.query.known_keys import suggest_keys
 from catalog.query.sampling import draw_ids, sample_episodes
+from catalog.query.suggestions import suggest_keys, suggest_values
 from catalog.testing.records import make_record
 from wshard.errors import FilterError
 
@@ -125,6 +125,29 @@ def test_a_field_without_its_prefix_is_suggested_with_it(catalog, text, meant):
     with pytest.raises(FilterError, match=f"did you mean {re.escape(meant)}[?]") as found, suggest_keys(catalog.query):
         catalog.query.count(text)
     assert found.value.position == text.index(found.value.field)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("folder:robot_a", "folder:*robot_a* matches 6"),
+        ("folder:Robot_A", "(/data/robot_a?)"),
+        ("meta.behaviour:Grasp", "(grasp?)"),
+        ("meta.behaviour:gras", "meta.behaviour:*gras* matches 42 of 124 episodes"),
+        ("env:env-1 meta.behaviour:psuh", "(push?)"),
+        ('meta.robot."arm type":up,rigth', "(right?)"),
+        ("environment:env-11", "(env-1?)"),
+    ],
+)
+def test_values_that_no_episode_has_are_said_with_those_that_are_meant(catalog, text, meant):
+    assert any(meant in line for line in suggest_values(catalog.query, as_where(text)))
+    assert suggest_values(catalog.query, as_where(f"{text} OR length:>0")) == [], "something matches"
+
+
+@pytest.mark.parametrize("text", ["Environment:a", "Location:a", "file:a", "Length:3", "Success:yes", "Total_reward:1"])
+def test_fields_are_found_by_what_the_app_calls_them(text):
+    assert as_where(text) == as_where(text.lower())
+    assert where_text(as_where(text)).partition(":")[0] in {"env", "path", "length", "success", "reward"}
 
 
 def test_other_mistakes_are_reported_as_they_are(catalog):

@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import math
 import sys
+import traceback
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,7 +86,13 @@ def open_hdf5(place: Place, where: str = "", **options: Any) -> Any:
     h5py = import_h5py()
     with translate_errors(where or str(place)):
         file = place.file if isinstance(place, OpenFilePlace) else CheckedFile(place, where or str(place))
-        return h5py.File(file, "r", **options)
+        try:
+            return h5py.File(file, "r", **options)
+        except _FOREIGN as error:
+            traceback.clear_frames(
+                error.__traceback__
+            )  # with what HDF5 would free through Python, at exit after its end
+            raise
 
 
 def child(group: Any, name: str, where: str) -> Any:

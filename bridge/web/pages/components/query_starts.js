@@ -45,7 +45,7 @@ export class QueryStarts {
         h("a", { href: "/" }, "All episodes, with facets and filters")),
       drop,
       h("section", { "aria-label": "Type words" }, h("h2", {}, "Type words"),
-        h("p", { class: "soft" }, "Of tasks and notes. Words, examples and a filter can be combined; in the list, the button Find similar of each episode leads here, too."),
+        h("p", { class: "soft" }, "Of tasks, other metadata and notes. Words, examples and a filter can be combined; in the list, the button Find similar of each episode leads here, too."),
         h("button", { onclick: () => listeners.onWords() }, "Type words")));
   }
 

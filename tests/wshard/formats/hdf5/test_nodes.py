@@ -359,3 +359,25 @@ def test_a_process_may_end_with_open_files(tmp_path):
     run = [sys.executable, "-W", "error", "-c", LEFT_OPEN, str(tmp_path / "a.h5"), str(tmp_path / "b.h5")]
     ended = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+BROKEN = """
+import gc, sys
+from pathlib import Path
+from wshard.errors import FormatError
+from wshard.formats.hdf5.nodes import open_hdf5
+gc.disable()
+try:
+    open_hdf5(Path(sys.argv[1]))
+except FormatError as error:
+    cause = error.__cause__
+    cause.itself = cause  # a cycle, as a report may be part of one
+gc.freeze()  # as the command does at its end
+"""
+
+
+def test_a_process_ends_well_after_a_file_that_cannot_be_opened(tmp_path):
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50))
+    run = [sys.executable, "-W", "error", "-c", BROKEN, str(tmp_path / "a.h5")]
+    ended = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
