@@ -36,7 +36,7 @@ WITHIN: Final = 0.006
 """Largest difference (Twin.apart) between duplicates: see docs/curation.md for how it was chosen."""
 
 
-_BEYOND: Final = 5.0  # limits up to which a pair is nearly one of duplicates
+_BEYOND: Final = 3.0  # limits up to which a pair is nearly one of duplicates
 _CANDIDATES: Final = 20  # nearest neighbours to compare
 _AT_OTHER_RATES: Final = 4  # of them, which are also compared at other rates where their lengths differ
 _SAME_RATE: Final = 1e-3
