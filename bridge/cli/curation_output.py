@@ -115,7 +115,8 @@ def report_compared(spaces: Sequence[Space], closest: Twin | None, *, pieces: bo
         pair = " and ".join(shorten(str(row.address)) for row in (closest.left, closest.right))
         least = math.ceil(closest.apart * 1e4) / 1e4
         typer.echo(
-            f"closest pair beyond the limit: {printable(pair)}, {closest.apart:.4f} apart (--within {least:.4f} counts it)",
+            f"closest pair beyond the limit: {printable(pair)}, {closest.apart:.4f} apart "
+            f"(--within {least:.4f} counts it)",
             err=True,
         )
     if not pieces:

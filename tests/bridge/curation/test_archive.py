@@ -134,7 +134,7 @@ def test_copies_are_found_and_nothing_else(home):
 def test_the_closest_pair_beyond_the_limit_is_said_and_no_space_without_episodes(tmp_path):
     near = episode(7, 1, 40)
     rows = near.observations["state"].data
-    for name, noise in (("almost", 0.16), ("farther", 0.24)):
+    for name, noise in (("almost", 0.07), ("farther", 0.14)):
         values = rows + (noise * np.random.default_rng(round(100 * noise)).normal(size=rows.shape)).astype(np.float32)
         save(tmp_path / "data", episode(7, 1, 40, id=name, observations={"state": Channel.of("state", values)}))
     save(tmp_path / "data", near, *(episode(task, 0, 40) for task in range(4)))
