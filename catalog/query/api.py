@@ -204,14 +204,11 @@ class Queries:
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
         with self._session.matching(where) as (connection, resolved):
-            statement = (
-                select(layout.c.id, layout.c.definition, func.count(episode.c.id))
-                .select_from(layout.join(episode))
-                .where(condition(connection, resolved))
-                .group_by(layout.c.id, layout.c.definition)
-                .order_by(layout.c.id)
-            )
-            rows = connection.execute(statement).all()
+            counted = select(episode.c.layout_id, func.count().label("episodes")).where(condition(connection, resolved))
+            counts = counted.group_by(episode.c.layout_id).subquery()  # of the index alone, before definitions are read
+            of_layout = layout.join(counts, counts.c.layout_id == layout.c.id)
+            statement = select(layout.c.id, layout.c.definition, counts.c.episodes).select_from(of_layout)
+            rows = connection.execute(statement.order_by(layout.c.id)).all()
         return [
             Layout(
                 number,

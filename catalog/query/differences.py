@@ -105,7 +105,8 @@ def _find_facets(
         [name for name in names if _has_few(values[name], share) and not _is_repetition(name, values)]
         for names, share in ((("meta.task",), _REPEATED_TASKS), (("folder", "path"), _REPEATED))
     )
-    formats = ["format"] * (len(query.facets(["format"], limit=2)["format"]) > 1)
+    least, most = ([row.format for row in query.select(order=order, limit=1).rows] for order in ("format", "-format"))
+    formats = ["format"] * (least != most)
     written = [name for name in ("review", "tag", "flag", "collection") if _has(query, name)]
     keys = _find_keys(values, own)
     common = [key for key in keys if own[key].count(None) <= (1 - _COMMON) * len(own[key])]
