@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     Random = np.random.Generator
 
 _REACH: Final = 0.4  # of an episode, to a neighbour in time, at most
-_OTHER_REACH: Final = 0.2  # of an episode, from the same part of another one, at most
+_OTHER_REACH: Final = 0.3  # of an episode, from the same part of another one, at most
 _MOST_REACH: Final = 8  # moments
 _OTHER_CAMERA: Final = 0.5  # share of the pairs of two cameras, where episodes have several
-_OTHER_EPISODE: Final = 0.5  # share of the others whose second frame is of an episode that went alike, if there is one
-_SHIFT: Final = 3  # pixels of the network's input, at most
+_OTHER_EPISODE: Final = 0.8  # share of the others whose second frame is of an episode that went alike, if there is one
+_SHIFT: Final = 2  # pixels of the network's input, at most
 _GAMMA: Final = 0.2  # the exponent of brightness is exp(+-0.2)
 _GAIN: Final = 0.15  # of each colour
 
