@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Page,
     )
     from catalog.session import Session
+    from catalog.values import Scalar
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,16 @@ class Queries:
         with self._session.matching(where) as (connection, resolved):
             names, keys = several_names(fields, "fields"), several_names(by, "by")
             return summaries.load_groups(connection, names, by=keys, where=resolved)
+
+    def file_bytes(
+        self, where: Where | str | None = EVERYTHING, *, by: Sequence[str] = ()
+    ) -> dict[tuple[Scalar | None, ...], int]:
+        """Return how many bytes the files of the matching episodes have, per combination of values of the fields `by`.
+
+        A file that has several of them counts once in each combination: {(): bytes} has the sum without `by`.
+        """
+        with self._session.matching(where) as (connection, resolved):
+            return summaries.load_file_bytes(connection, by=several_names(by, "by"), where=resolved)
 
     def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> QueryResult:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.

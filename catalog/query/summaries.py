@@ -119,6 +119,19 @@ def load_groups(connection: Connection, names: Sequence[str], *, by: Sequence[st
     ]
 
 
+def load_file_bytes(
+    connection: Connection, *, by: Sequence[str], where: Where
+) -> dict[tuple[Scalar | None, ...], int]:
+    """Return the size of the files per combination of values; episodes with one path and fingerprint share theirs."""
+    (keys, source), fields = _keys(connection, by), [field_of(name) for name in by]
+    columns = [key.label(f"c{number}") for number, key in enumerate(keys)]
+    place = (episode.c[name] for name in ("root_id", "path", "mtime_ns", "size"))
+    matching = condition(connection, where)
+    *groups, _, _, _, size = select(*columns, *place).select_from(source).where(matching).distinct().subquery().c
+    found = connection.execute(select(func.sum(size), *groups).group_by(*groups)).all()
+    return {tuple(map(_group_value, fields, values)): int(total or 0) for total, *values in found}
+
+
 class _Selection(NamedTuple):
     """The columns for the summary of a field: its values, and the values summed relative to a centre.
 

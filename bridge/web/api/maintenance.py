@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bridge.support.progress import Progress
     from bridge.web.jobs import Job
     from bridge.web.served import ServedArchive
-    from catalog.query.summary_records import NumberSummary
 
 
 def list_spaces(call: ApiCall) -> dict[str, Any]:
@@ -30,24 +29,25 @@ def list_spaces(call: ApiCall) -> dict[str, Any]:
 
 
 def show_storage(call: ApiCall) -> dict[str, Any]:
-    """Return how much the archive holds: episodes, timesteps and bytes by environment, and its roots."""
+    """Return how much the archive holds: episodes, timesteps and bytes by environment, bytes of all, and its roots."""
     catalog = call.archive.catalog
-    groups = catalog.query.statistics(["length", "size"], by=["env_id"])
+    groups, sizes = catalog.query.statistics(["length"], by=["env_id"]), catalog.query.file_bytes(by=["env_id"])
     items = [
         {
             "env_id": group.key[0],
             "episodes": group.episodes,
-            "timesteps": _sum(group.values["length"]),
-            "bytes": _sum(group.values["size"]),
+            "timesteps": round((group.values["length"].mean or 0.0) * group.episodes),
+            "bytes": sizes.get(group.key, 0),
         }
         for group in groups
     ]
-    vectors = sum(one.size for one in indexes.list_spaces(call.archive.archive))
-    return {"items": items, "total": len(items), "roots": catalog.episodes.roots(), "vector_bytes": vectors}
-
-
-def _sum(summary: NumberSummary) -> int:
-    return round((summary.mean or 0.0) * summary.count)
+    return {
+        "items": items,
+        "total": len(items),
+        "bytes": catalog.query.file_bytes().get((), 0),
+        "roots": catalog.episodes.roots(),
+        "vector_bytes": sum(one.size for one in indexes.list_spaces(call.archive.archive)),
+    }
 
 
 def list_jobs(call: ApiCall) -> dict[str, Any]:

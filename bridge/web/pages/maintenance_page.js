@@ -36,7 +36,7 @@ class MaintenancePage {
     const [storage, spaces] = await Promise.all([get("/api/storage"), get("/api/spaces")]);
     const sum = (/** @type {string} */ name) => storage.items.reduce((/** @type {number} */ total, /** @type {Json} */ one) => total + one[name], 0);
     fill(this.storage, h("h2", {}, "Storage"),
-      h("p", {}, `${plural(sum("episodes"), "episode")}, ${plural(sum("timesteps"), "timestep")}, ${size(sum("bytes"))} in files, ${size(storage.vector_bytes)} of vectors`),
+      h("p", {}, `${plural(sum("episodes"), "episode")}, ${plural(sum("timesteps"), "timestep")}, ${size(storage.bytes)} in files, ${size(storage.vector_bytes)} of vectors`),
       storage.roots.length > FEW
         ? h("details", { class: "soft" }, h("summary", {}, plural(storage.roots.length, "folder")), storage.roots.join(", "))
         : h("p", { class: "soft" }, "folders: ", storage.roots.join(", ")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+import unicodedata
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
@@ -29,7 +30,7 @@ MANIFEST_BLOCK: Final = "meta/manifest"
 MANIFEST_SUFFIX: Final = "_manifest.wshard"
 
 _MAX_TIMESTEPS: Final = 1 << 40
-_MAX_NAME: Final = 100
+_MAX_NAME: Final = 100  # bytes
 
 
 @dataclass(frozen=True)
@@ -124,13 +125,21 @@ def validate_chunk_continuity(manifest: ChunkManifest | Location) -> None:
 
 
 def safe_name(episode_id: str) -> str:
-    """Return a file name for an episode id: the id itself if it is valid, else a sanitised form and a hash of it."""
+    """Return a file name for an episode id: the id itself if it is valid, else a sanitised form and a hash of it.
+
+    Letters and digits of any script are valid, composed as in NFC: file systems differ in whether they compose them.
+    """
     if not episode_id:
         raise EpisodeError("episode: expected a non-empty id")
-    sanitised = re.sub(r"[^A-Za-z0-9._-]", "_", episode_id)[:_MAX_NAME].lstrip(".-")
+    safe = "".join(one if _is_safe(one) else "_" for one in unicodedata.normalize("NFC", episode_id))
+    sanitised = safe.encode()[:_MAX_NAME].decode(errors="ignore").lstrip(".-")
     if sanitised == episode_id:
         return sanitised
     return f"{sanitised or 'episode'}-{blake2b(episode_id.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+
+
+def _is_safe(character: str) -> bool:
+    return character in "._-" or unicodedata.category(character)[0] in "LMN"  # letters, their marks, numbers
 
 
 # ---- reading and writing the file ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import pickle
+import unicodedata
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -284,6 +285,22 @@ def test_any_id_stays_in_the_folder(tmp_path, id_):
 def test_plain_ids_are_their_own_names():
     assert safe_name("Reach-v1_0.7") == "Reach-v1_0.7"
     assert safe_name(safe_name("a/b")) == safe_name("a/b") != safe_name("a_b")
+    for id_ in ("بيانات-2", "拾取_3", "Übung", "उठाना", "հատիկ.v2"):
+        assert safe_name(id_) == id_
+    assert safe_name(unicodedata.normalize("NFD", "Übung")).startswith("Übung-")
+
+
+@settings(max_examples=200)
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_names_are_safe_and_differ_as_ids_do(one, other):
+    name = safe_name(one)
+    assert (name == safe_name(other)) == (one == other)
+    assert name == unicodedata.normalize("NFC", name)
+    assert not name.startswith((".", "-"))
+    assert len(name.encode()) < 120
+    assert all(character in "._-" or unicodedata.category(character)[0] in "LMN" for character in name)
+    if one.isalnum() and len(one.encode()) <= 100 and unicodedata.is_normalized("NFC", one):
+        assert name == one
 
 
 # ---- interrupted ----------------------------------------------------------------------------------------------------
