@@ -11,9 +11,11 @@ from bridge.cli.options import LimitsOption, ReadersOption, open_named, read_qua
 from catalog.cli.common import ArchiveOption, LimitOption, WhereOption, print_table, report_unknown, shorten
 from wshard.cli.common import EXIT_FAILED, JsonOption, named_place, print_items, printable, reported
 from wshard.core.messages import plural
+from wshard.core.quality.baseline import MIN_EPISODES
+from wshard.core.quality.checks import CHECKS
 
 if TYPE_CHECKING:
-    from bridge.quality.check import Checkup
+    from bridge.quality.check import Checkup, Checkups
 
 
 @reported()
@@ -59,14 +61,15 @@ def check(
     if as_json:
         from bridge.present.findings import present_checkup
 
-        print_items(map(present_checkup, shown), checked=len(done), flagged=len(flagged))
+        compared = len(done) - len(done.alone)
+        print_items(map(present_checkup, shown), checked=len(done), compared=compared, flagged=len(flagged))
     else:
         rows = [row for one in shown for row in _rows(one)]
         if rows:
             print_table(("episode", "check", ">score", "reason", "/file"), rows[:limit])
         if len(rows) > limit:
             typer.echo(f"{limit} of {len(rows)} rows, worst first (--limit or --json for more)")
-        typer.echo(f"{len(flagged)} of {len(done)} episodes flagged")
+        typer.echo(_summary(done, len(flagged)))
         if cameras:
             typer.echo(
                 f"cameras of {plural(done.seen, 'episode')}: frames of {done.decoded} decoded, others measured before"
@@ -75,6 +78,18 @@ def check(
         typer.echo(f"not saved in the archive: {printable(str(done.unsaved))}", err=True)
     if flagged:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _summary(done: Checkups, flagged: int) -> str:
+    """Return how many are flagged, and where few are alike by what they were checked, and by what not."""
+    alone = done.alone
+    if not alone:
+        return f"{flagged} of {len(done)} episodes flagged"
+    ran = [name for name in CHECKS if any(name in one.scores for one in alone)]
+    others = ", ".join(name for name in CHECKS if name not in ran)
+    found = f"{flagged} of {len(done)} episodes flagged" if flagged else "nothing found that is certain"
+    few = f"{plural(len(alone), 'episode')} with fewer than {MIN_EPISODES} alike"
+    return f"{found}\n{few}: checked for what is certain of {', '.join(ran)}; not checked: {others}"
 
 
 def _rows(one: Checkup) -> list[tuple[str, ...]]:

@@ -69,8 +69,10 @@ def _print_changes(report: IngestReport) -> None:
 
 def _print_data(report: IngestReport) -> None:
     """Print what is odd in the data, how they are read, and what is left out."""
-    odd = groupby(report.anomalies, key=lambda one: one.path)
-    print_files("odd numbers, read as they are", [(path, "; ".join(map(str, found))) for path, found in odd])
+    flags, others = ([one for one in report.anomalies if one.flag == kind] for kind in (True, False))
+    for heading, anomalies in (("flagged (wshard ls --where flag:NAME)", flags), ("read as they are", others)):
+        by_path = groupby(anomalies, key=lambda one: one.path)
+        print_files(heading, [(path, "; ".join(map(str, found))) for path, found in by_path])
     if {*report.formats} - {OWN_FORMAT}:
         typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
     for kind in report.left_out:

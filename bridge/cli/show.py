@@ -99,6 +99,7 @@ def _open_in_browser(name: str, archive: str | None) -> None:
 
 
 def _print(description: dict[str, Any]) -> None:
+    from bridge.present.episodes import find_rate
     from wshard.core.types import ASSUMED_HZ
 
     own = list(description)
@@ -113,8 +114,9 @@ def _print(description: dict[str, Any]) -> None:
         ]
     pairs += [(f"score {name}", value) for name, value in description.get("scores", {}).items()]
     pairs += [(key, description[key]) for key in recorded if key != "scores"]
-    if not any(lane["rate"] for lane in stored.values()):
-        pairs.append(("clock", f"{ASSUMED_HZ:g} Hz is assumed: no rate was given"))
+    rate, clock = find_rate(stored)
+    if rate is None:
+        pairs.append(("clock", f"{clock}: {ASSUMED_HZ:g} Hz is assumed"))
     print_table(("", ""), [(key, _text_of(value)) for key, value in pairs], whole=True)
 
 

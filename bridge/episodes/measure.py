@@ -137,8 +137,7 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
         (by_name[number],) = _spreads_by_lane(form, part, *measure_moments(part))
     if not measuring:
         return [Summary(spreads, None) for spreads in by_name]
-    clocks, padded = [one.times for one in members], [one.padded for one in members]
-    odd = find_anomalies(form, columns, tables, clocks, padded=padded)
+    odd = find_anomalies(form, tables, length, [one.padded for one in members])
     measured_lanes = tuple(lane for lane in form.lanes if is_measured(lane[0]))
     measured_form = MeasureLayout(measured_lanes, tuple(lane for lane in form.labels if is_measured(lane[0])))
     if measured_form != form:

@@ -9,6 +9,8 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
 from bridge.episodes.files import assets_of
 from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.episodes.open import OpenLocations
@@ -18,8 +20,11 @@ from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
 from wshard.core.channel_names import channel_labels
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX
+from wshard.core.episode.lanes import TIMESTAMPS
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.errors import IngestError, NoLaneError, WShardError
+from wshard.formats.layouts.guessing.clock import rate_of_clock
+from wshard.formats.layouts.step_values import rate_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -182,12 +187,22 @@ def _open_episode(
             "format": format_name or OWN_FORMAT,
             "lane_map": lane_map,
         }
-        rate = None if file.timebase.assumed else file.timebase.tick_hz
+        numbers = numbers_of(file, kind.summarised)
+        rate = _find_rate(file, numbers) if file.timebase.assumed else file.timebase.tick_hz
         lanes = tuple(
             (*definition[:3], file.length, lane.sampling_rate_hz or rate, file.stored(lane.block))
             for definition, lane in zip(kind.definitions, recorded.values(), strict=True)
         )
-        return _OpenedEpisode(address, fields, kind, lanes, numbers_of(file, kind.summarised))
+        return _OpenedEpisode(address, fields, kind, lanes, numbers)
+
+
+def _find_rate(file: EpisodeReader, numbers: Numbers) -> float | None:
+    """Return the rate of the clock of an episode that states none; None without a clock, and for an irregular one."""
+    if file.has(TIMESTAMPS):
+        return None if numbers.times is None else rate_of(numbers.times.astype(np.int64))
+    columns = {name: rows.reshape(-1)[: numbers.used] for name, rows in numbers.lanes.items() if rows[:1].size == 1}
+    rates = {rate_of_clock(name, rows) for name, rows in columns.items() if name.startswith("signal/")} - {None}
+    return rates.pop() if len(rates) == 1 else None
 
 
 def _record(episode: _OpenedEpisode, summary: Summary) -> EpisodeRecord:

@@ -67,7 +67,7 @@ def register(run: Run, discovery: Discovery, lanes: LaneChoice, limits: Threshol
     that turned out to be invalid.
     """
     give_back()  # what listing took
-    checker = None if limits is None else Checker(run.archive.catalog, limits)
+    checker = None if limits is None else Checker(run.archive.catalog, limits, run.add_flags, strictly=True)
     unchanged = array("q", chain(*(ids for _, ids in discovery.unchanged.values())))
     remaining: Sequence[FoundEpisode] = discovery.episodes
     seen: set[str] = set()
@@ -105,8 +105,7 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
         displaced_by |= {record.displaces: record for record in records if record.displaces is not None}
         registrations = catalog.episodes.register(records)
         for found in readings:
-            path = found.record.path
-            run.anomalies.add(path if found.record.key else posixpath.dirname(path), found.anomalies)
+            run.anomalies.add(found.record.address, found.anomalies)
             run.left_out.add(found.record)
         for registered in registrations:
             name = registered.outcome
@@ -134,7 +133,7 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     """Check the episodes that were read, except for moved and unchanged data that was checked before."""
     unchecked = set(run.archive.catalog.checks.unchecked(VERSION, ids))
     subjects = [
-        Subject(id_, found.record.digest, found.record.env_id, found.measured)
+        Subject(id_, found.record.digest, found.record.env_id, found.measured, found.record.address)
         for found, id_ in zip(readings, ids, strict=True)
         if id_ in unchecked and found.measured is not None
     ]

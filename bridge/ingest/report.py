@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from bridge.episodes.read import Failure
     from bridge.ingest.index_sync import IndexSync
     from bridge.ingest.left_out import UnreadArrays
+    from bridge.quality.judge import Subject
     from bridge.support.progress import Progress
     from bridge.support.workers import Workers
+    from wshard.core.quality.checks import Verdict
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,8 @@ class IngestReport:
     spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the
     same under different names, or not under one, and the command that maps them. picked: which channels of wider lanes
     are compared, and why, and in which scale. formats: the numbers of locations and of episodes that were read in each
-    format, or by each layout. anomalies: odd numbers in the episodes that were read, by location and kind. left_out:
-    arrays of their files that they lack.
+    format, or by each layout. anomalies: flags of the episodes that were read, and what else is odd in them, by
+    location and kind. left_out: arrays of their files that they lack.
     """
 
     new: int = 0
@@ -145,3 +147,8 @@ class Run:
     by_lanes: dict[str, IdSet] = field(default_factory=dict)
     anomalies: AnomalyTally = field(default_factory=AnomalyTally)
     left_out: LeftOutTally = field(default_factory=LeftOutTally)
+
+    def add_flags(self, subject: Subject, verdict: Verdict) -> None:
+        """Add what the quality checks found in an episode."""
+        if subject.address is not None:
+            self.anomalies.add_flags(subject.address, verdict.findings)

@@ -6,10 +6,11 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from bridge.episodes.open import exists
+from wshard.core.episode.lanes import TIMESTAMPS
 from wshard.core.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from bridge.curation.signals import Valued
     from catalog.catalog import Catalog
@@ -30,6 +31,14 @@ def present_episode(row: EpisodeRow) -> dict[str, Any]:
         "length": row.length,
         **present_address(row.address),
     }
+
+
+def find_rate(stored_lanes: Mapping[str, Mapping[str, Any]]) -> tuple[float | None, str]:
+    """Return the timesteps per second of an episode, by its stored lanes, None where nobody knows; and in words."""
+    rate = max((lane["rate"] for lane in stored_lanes.values() if lane.get("rate")), default=None)
+    if rate is not None:
+        return rate, f"{rate:.4g} Hz"
+    return None, "irregular clock" if TIMESTAMPS in stored_lanes else "no rate stated"
 
 
 def present_ranking(values: Sequence[Valued]) -> list[dict[str, Any]]:

@@ -44,7 +44,8 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
 
 
 def _present_anomaly(one: Anomaly) -> dict[str, Any]:
-    return {"file_path": one.path, "kind": one.kind, "episodes": one.episodes, "channels": list(one.channels)}
+    counted = {"episodes": one.episodes, "channels": list(one.channels)}
+    return {"file_path": one.path, "kind": one.kind, "flag": one.flag, **counted}
 
 
 def _present_replaced(one: Replaced) -> dict[str, Any]:

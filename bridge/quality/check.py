@@ -43,7 +43,8 @@ class Checkup:
     """Result of the quality checks of one episode; uid is None if it is not catalogued or its data have changed since.
 
     path, key: its address. episode_id: "" if it cannot be read and is not catalogued. scores: by check, 0 or more, and
-    flagged from 1 on. findings: the reasons, as text.
+    flagged from 1 on. findings: the reasons, as text. compared: with what is usual in at least 8 episodes alike;
+    if not, only what is certain by itself was checked.
     """
 
     path: str
@@ -52,6 +53,7 @@ class Checkup:
     scores: Mapping[str, float]
     findings: tuple[CheckFinding, ...]
     key: str = ""
+    compared: bool = False
 
     @property
     def address(self) -> EpisodeAddress:
@@ -74,6 +76,11 @@ class Checkups(list[Checkup]):
     unsaved: CatalogWriteError | None = None
     seen: int = 0
     decoded: int = 0
+
+    @property
+    def alone(self) -> list[Checkup]:
+        """Those that were read, but had too few episodes alike to be compared with."""
+        return [one for one in self if not one.compared and INTEGRITY not in one.scores]
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,8 @@ class _Checkups:
         """Add a verdict to the checkup at a place."""
         earlier = self.done[place]
         findings = (*earlier.findings, *findings_of(verdict))
-        self.done[place] = replace(earlier, scores={**earlier.scores, **verdict.scores}, findings=findings)
+        scores, compared = {**earlier.scores, **verdict.scores}, earlier.compared or verdict.compared
+        self.done[place] = replace(earlier, scores=scores, findings=findings, compared=compared)
 
 
 def check_episodes(  # noqa: PLR0913  (options of one check)
@@ -143,7 +151,7 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
     checkups = _Checkups()
     with workers(workers_count) as pool:
-        checker = Checker(catalog, limits, checkups.complete)
+        checker = Checker(catalog, limits, checkups.complete, strictly=False)
         watching = CameraChecker(catalog, limits, checkups.extend) if cameras else None
         work = Work(catalog, checker, pool, progress or Silent(), watching, archive.folder if cameras else None)
         check_all(work, addresses, every_byte=True, found=checkups)
@@ -171,7 +179,7 @@ def check_all(
         subjects = []
         for one in (one for one in outcome if isinstance(one, Examined)):
             id_ = _id_of(known[one.address], one.digest)
-            subjects.append(Subject(id_, one.digest, one.env_id, one.measured))
+            subjects.append(Subject(id_, one.digest, one.env_id, one.measured, one.address))
             uid = rows[id_].uid if id_ in rows else None
             add(Checkup(one.address.uri, one.episode_id, uid, {}, (), one.address.key), subjects[-1])
             if found is not None and work.cameras is not None and one.cameras is not None:

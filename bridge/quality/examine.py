@@ -67,7 +67,7 @@ def examine(
             lane.name for lane in lanes if is_vector(lane) and is_measured(lane.name) and file.has(lane.name)
         ]
         numbers = numbers_of(file, measured_lanes)
-        measured = Measured(*measure(numbers.lanes, numbers.length, numbers.times, numbers.unit_s))
+        measured = Measured(numbers.form, measure(numbers.lanes, numbers.length, numbers.times, numbers.unit_s)[1])
         digest = file.digest()
         files = None if cameras is None else MeasureFiles(cameras, uid, digest)
         seen = None if files is None else _see_cameras(file, lanes, numbers.lanes, files)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catalog.catalog import Catalog
+    from wshard.core.episode.protocol import EpisodeAddress
     from wshard.core.quality.baseline import Baseline
     from wshard.core.quality.measure_vector import MeasureLayout
     from wshard.core.quality.thresholds import Thresholds
@@ -38,12 +39,13 @@ _BATCH_RESULTS: Final = 256
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A measured episode to be judged; id None for one that is not catalogued."""
+    """A measured episode to be judged; id None for one that is not catalogued, address None for one judged again."""
 
     id: int | None
     digest: str
     env_id: str
     measured: Measured
+    address: EpisodeAddress | None = None
 
     @property
     def family(self) -> str:
@@ -99,11 +101,11 @@ class Checker:
 
     Create it before the files are read, so that problems found by others while episodes wait are not overwritten.
     report: called with each episode passed to take(), and its verdict. flagged: ids of the catalogued episodes with
-    findings. Without `report`, CatalogWriteError is raised where the catalog does not store results.
+    findings. strictly: CatalogWriteError is raised where the catalog does not store results.
     """
 
     def __init__(
-        self, catalog: Catalog, limits: Thresholds, report: Callable[[Subject, Verdict], None] | None = None
+        self, catalog: Catalog, limits: Thresholds, report: Callable[[Subject, Verdict], None], *, strictly: bool
     ) -> None:
         self._catalog = catalog
         self._limits = limits
@@ -114,7 +116,7 @@ class Checker:
         self._waiting = 0
         self._rows: list[CheckResult] = []
         self.flagged: set[int] = set()
-        self._results = ResultStore(strictly=report is None)
+        self._results = ResultStore(strictly=strictly)
 
     @property
     def unsaved(self) -> CatalogWriteError | None:
@@ -182,7 +184,7 @@ class Checker:
         form = subjects[0].measured.form
         verdicts = judge(form.read(np.stack([one.measured.vector for one in subjects])), baseline, self._limits)
         for subject, verdict in zip(subjects, verdicts, strict=True):
-            if report and self._report is not None:
+            if report:
                 self._report(subject, verdict)
             if subject.id is not None:
                 (self.flagged.add if verdict.findings else self.flagged.discard)(subject.id)

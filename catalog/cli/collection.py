@@ -132,7 +132,7 @@ def _pick_cells(pick: dict[str, Any]) -> tuple[str, str, str, str]:
     steps, weight = f"{pick['start']}:{pick['stop']}", f"{pick['weight']:g}"
     if pick["episode_id"] is None:
         return pick["uid"], steps, weight, "not as it was"
-    return pick["episode_id"], steps, weight, shorten(pick["file_path"])
+    return pick["episode_id"], steps, weight, shorten(pick["address"])
 
 
 @app.command()

@@ -21,14 +21,14 @@ def list_named(named: Named, gone: Mapping[str, int] | None = None) -> dict[str,
 def list_collection(collections: Collections, ref: str) -> dict[str, Any]:
     """Return the picks of a collection, the number of missing ones, its query, and its lineage.
 
-    Picks have episode_id and file_path as they are now, None where the episode is missing or has changed.
+    Picks have episode_id, file_path and address (PATH#KEY) as they are now, None where the episode is missing or has
+    changed.
     """
     picked = collections.picked(ref)
     query = next((named.query for named in collections.all() if named.name == ref), None)
     return {
         "items": [
-            asdict(pick)
-            | {"episode_id": None if row is None else row.episode_id, "file_path": None if row is None else row.path}
+            asdict(pick) | dict(zip(("episode_id", "file_path", "address"), _place(row), strict=True))
             for pick, row in picked
         ],
         "total": len(picked),
@@ -36,6 +36,10 @@ def list_collection(collections: Collections, ref: str) -> dict[str, Any]:
         "query": query,
         "lineage": [asdict(ancestor) for ancestor in collections.ancestors(ref)],
     }
+
+
+def _place(row: EpisodeRow | None) -> tuple[str | None, ...]:
+    return (None,) * 3 if row is None else (row.episode_id, row.path, str(row.address))
 
 
 def list_difference(collections: Collections, before: str, after: str) -> dict[str, Any]:

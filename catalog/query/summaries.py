@@ -119,9 +119,7 @@ def load_groups(connection: Connection, names: Sequence[str], *, by: Sequence[st
     ]
 
 
-def load_file_bytes(
-    connection: Connection, *, by: Sequence[str], where: Where
-) -> dict[tuple[Scalar | None, ...], int]:
+def load_file_bytes(connection: Connection, *, by: Sequence[str], where: Where) -> dict[tuple[Scalar | None, ...], int]:
     """Return the size of the files per combination of values; episodes with one path and fingerprint share theirs."""
     (keys, source), fields = _keys(connection, by), [field_of(name) for name in by]
     columns = [key.label(f"c{number}") for number, key in enumerate(keys)]

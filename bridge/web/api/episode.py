@@ -14,13 +14,13 @@ from bridge.episodes.pictures import picture_axes, read_picture
 from bridge.episodes.series import is_plotted, order_lanes, read_residuals, read_series
 from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.names import parse_uid_span
-from bridge.present.episodes import present_details
+from bridge.present.episodes import find_rate, present_details
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter, reason_of
 from embedders.space import Space
 from wshard.errors import QueryError, RequestError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
@@ -41,11 +41,13 @@ def show_episode(call: ApiCall) -> dict[str, Any]:
     (details,) = present_details(catalog, [row])
     layout = next(one for one in catalog.query.layouts(f"id:{row.id}") if one.id == row.layout_id)
     kinds = {lane.name: _kind(lane.dtype, lane.shape) for lane in layout.lanes}
+    rate, clock = find_rate(details["stored_lanes"])
     return {
         **details,
         "name": catalog.query.short_names([row])[0],
         "lane_kinds": kinds,
-        "rate": _rate(details["stored_lanes"]),
+        "rate": rate,
+        "clock": clock,
         "searched_by": _searched_by(catalog, [row.id])[row.id],
     }
 
@@ -68,12 +70,6 @@ def _kind(dtype: str, shape: Sequence[int]) -> str:
     if picture_axes(shape):
         return "picture"
     return "numbers" if is_plotted(dtype, shape) else "other"
-
-
-def _rate(lanes: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return the timesteps per second of the episode's clock, None where nobody knows."""
-    rates = [lane["rate"] for lane in lanes.values() if lane.get("rate")]
-    return max(rates, default=None)
 
 
 def show_history(call: ApiCall) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from bridge.present.jobs import present_job
 from bridge.spaces.identity import describe
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from catalog.filters.fields import field_of
+from catalog.query.differences import find_differences
 from wshard.core.messages import how_to_install
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
 _MOST_POINTS: Final = 200_000
-_COLOURS: Final = ("env", "meta.task", "format", "success")
+_READING: Final = frozenset({"format", "folder", "path", "review"})  # tell how an episode is stored or judged
 _SAMPLE: Final = 2000  # episodes whose labels choose the colours
 _SIDE: Final = 400  # cells of an aggregated map, in either direction
 
@@ -91,13 +93,20 @@ def _present(call: ApiCall, projection: Projection) -> dict[str, Any]:
 
 
 def _choose_colour(archive: Archive, rows: Sequence[EpisodeRow]) -> str:
-    """Return the field by whose labels most pairs of these episodes differ; what has no label differs from nothing."""
+    """Return the field by whose labels most pairs of these episodes differ; what has no label differs from nothing.
+
+    Fields that tell how episodes are stored are chosen where no other tells them apart.
+    """
 
     def count_alike(field: str) -> int:
         labels = Counter(labels_of(archive, rows, field))
         return sum(count**2 for label, count in labels.items() if label is not None) + labels[None] * len(rows)
 
-    return min(_COLOURS, key=count_alike)
+    facets = [name for name in find_differences(archive.catalog.query, rows).facets if not field_of(name).many]
+    content = [name for name in facets if name not in _READING]
+    alike = {name: count_alike(name) for name in (*content, *(name for name in facets if name in _READING))}
+    telling = [name for name in content if alike[name] < len(rows) ** 2]
+    return min(telling or alike, key=lambda name: alike[name])
 
 
 def _thin(projection: Projection) -> tuple[list[int], list[int] | None]:

@@ -68,7 +68,7 @@ class EpisodePage {
       h("div", { class: "episode" },
         h("div", { class: "shown" },
           h("div", { class: "title" }, h("h1", {}, nameOf(about)),
-            h("span", { class: "soft" }, [labelOf(about), plural(about.length, "timestep"), about.rate ? `${shown(about.rate)} Hz` : "no rate stated"].filter(Boolean).join(" · ")),
+            h("span", { class: "soft" }, [labelOf(about), plural(about.length, "timestep"), about.clock].filter(Boolean).join(" · ")),
             about.file_is_there === false && h("span", { class: "problem" }, "its file is missing")),
           this.decisions(), this.cameras.element,
           this.transport(), this.lanes, this.similar.element),

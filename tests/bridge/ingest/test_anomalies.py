@@ -10,11 +10,11 @@ from bridge_episodes import command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge import TrajectoryIngestor, TrajectoryRetriever
-from bridge.episodes.anomalies import find_anomalies
-from embedders.statistics import measure_moments
+from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
 from wshard import Channel, Episode, save_wshard
-from wshard.core.quality.measure_vector import MeasureLayout
+from wshard.core.quality.checks import judge
+from wshard.core.quality.measure import measure
+from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 COUNT, STEPS = 6, 80
 NAMES = ("x", "y", "z")
@@ -60,14 +60,14 @@ def drop_rows(_, times):
 
 
 KINDS = {
-    make_nan: ("NaN", "signal/force[y]"),
+    make_nan: ("nan", "signal/force[y]"),
     make_infinite: ("infinite", "signal/force[z]"),
-    make_stand_in: ("value -999", "signal/force[x]"),
-    make_large_stand_in: ("value 1e+09", "signal/force[x]"),
+    make_stand_in: ("placeholder", "signal/force[x]"),
+    make_large_stand_in: ("placeholder", "signal/force[x]"),
     make_spike: ("spike", "signal/pose[z]"),
-    make_reset: ("first row apart", "signal/pose[x]"),
+    make_reset: ("reset", "signal/pose[x]"),
     make_dead: ("constant", "signal/force[y]"),
-    drop_rows: ("dropped rows", "clock"),
+    drop_rows: ("clock", None),
 }
 
 
@@ -93,9 +93,15 @@ def test_every_episode_is_ingested_and_found_and_lane_and_kind_are_named_once(tm
     kind, channel = KINDS[spoil]
     (found,) = [one for one in report.anomalies if one.kind == kind]
     assert found.path == str(tmp_path / "data")
-    assert channel in found.channels
+    assert found.channels == (() if channel is None else (channel,))
     assert found.episodes == (COUNT if spoil is make_dead else 2)
     assert again.anomalies == []
+    with open_archive(tmp_path / "archive") as archive:
+        flags = dict(archive.catalog.query.facets(["flag"])["flag"])
+        assert {one.kind: one.episodes for one in report.anomalies if one.flag} == {
+            name: count for name, count in flags.items() if name is not None
+        }, "what is said is found by a filter of this name"
+        assert {one.check for checkup in archive.check() for one in checkup.findings} == flags.keys() - {None}
     with TrajectoryRetriever(tmp_path / "archive") as retriever:
         hits = retriever.search_similar_episodes("e0", top_k=COUNT)
     assert {hit.episode_id for hit in hits} == {f"e{number}" for number in range(COUNT)}
@@ -111,14 +117,14 @@ def test_the_command_prints_a_line_for_each_location(tmp_path):
     write(tmp_path / "data" / "a", make_nan)
     write(tmp_path / "data" / "b", make_spike)
     done = command("ingest", "data", folder=tmp_path)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("odd numbers")]
+    lines = [line for line in done.stderr.splitlines() if line.startswith("flagged (wshard ls --where flag:NAME)")]
     assert [line.rpartition("/data/")[2] for line in lines] == [
-        "a: NaN in 2 episodes (signal/force[y])",
+        "a: nan in 2 episodes (signal/force[y])",
         "b: spike in 2 episodes (signal/pose[z])",
     ]
     (tmp_path / "data" / "a" / "0.wshard").touch()
     (found,) = json.loads(command("ingest", "data/a", "--archive", "b", "--json", folder=tmp_path).stdout)["anomalies"]
-    assert (found["kind"], found["episodes"], found["channels"]) == ("NaN", 2, ["signal/force[y]"])
+    assert (found["kind"], found["episodes"], found["channels"]) == ("nan", 2, ["signal/force[y]"])
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["noise", "walk", "waves", "switches", "counts"]))
@@ -133,7 +139,6 @@ def test_numbers_without_faults_are_not_odd(seed, kind):
         "switches": lambda: (rng.random((4, length)) < 0.1).astype(float),
         "counts": lambda: np.tile(np.arange(length, dtype=float), (4, 1)) + 990,
     }[kind]()
-    columns = rows[None]
-    form = MeasureLayout((("signal/s", 4),))
-    (found,) = find_anomalies(form, columns, measure_moments(columns)[0], [np.arange(length)], padded=[0])
-    assert found.found == {}
+    form, vector = measure({"signal/s": rows.T}, length, np.arange(length))
+    (verdict,) = judge(form.read(vector[None]), None, DEFAULT_THRESHOLDS)
+    assert verdict.findings == ()

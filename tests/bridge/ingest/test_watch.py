@@ -131,8 +131,8 @@ def test_what_comes_is_checked_as_it_was_wished(tmp_path, monkeypatch, how, scor
     done = command("watch", folder, "-a", archive, "--windows", "whole", *arguments, folder=tmp_path)
     assert "1 new" in done.output
     with open_archive(archive) as opened:
-        assert opened.catalog.query.count("score.quality.finite:0..") == scored
-        assert opened.catalog.query.count("flag:finite") == flagged
+        assert opened.catalog.query.count("score.quality.nan:0..") == scored
+        assert opened.catalog.query.count("flag:nan") == flagged
 
 
 @pytest.mark.long

@@ -123,6 +123,7 @@ def test_columns_are_those_in_which_episodes_differ(tmp_path):
         fields = get(client, "/api/fields")
         assert fields["facets"] == ["env", "success"], "of two episodes no value is that of several"
         assert fields["columns"] == ["meta.task", "length", "reward", "success"], "what tells most apart comes first"
+        assert get(client, "/api/storage")["bytes"] == (tmp_path / "both.hdf5").stat().st_size, "of both episodes"
         app.archive.archive.ingest([tmp_path / "own"])
         app.archive.catalog.annotations.tag(app.archive.catalog.query.ids("length:<85"), "short")
         fields = get(client, "/api/fields")

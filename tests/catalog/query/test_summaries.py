@@ -287,3 +287,16 @@ def test_pages_in_the_order_of_a_score_show_every_episode_once(order: str, limit
         if after is None:
             break
     assert seen == sorted((row for row in rows if row.length > 5), key=place)
+
+
+def test_the_files_of_several_episodes_count_once(location):
+    alike = {"path": "/data/a.h5", "size": 1000, "mtime_ns": 5}
+    with Catalog.open(location, create=True) as catalog:
+        assert catalog.query.file_bytes() == {(): 0}
+        catalog.episodes.register(
+            [make_record(number, **alike, key=str(number), env_id="ab"[number % 2]) for number in range(4)]
+            + [make_record(number, path=f"/data/{number}.wshard", size=10, env_id="b") for number in (7, 8)]
+        )
+        assert catalog.query.file_bytes() == {(): 1020}
+        assert catalog.query.file_bytes(by=["env_id"]) == {("a",): 1000, ("b",): 1020}
+        assert catalog.query.file_bytes("env:b path:*wshard*") == {(): 20}

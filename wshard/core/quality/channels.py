@@ -6,13 +6,15 @@ channels is the last one, [..., T], for any number of episodes at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from wshard.core.quality.measure_vector import CHANNEL, PHASES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
@@ -50,22 +52,40 @@ def center(columns: Numbers) -> tuple[Numbers, Numbers]:
     return deviations, spread
 
 
-def measure_channels(columns: Numbers, bad: NDArray[np.bool_], bent: Numbers, spread: Numbers) -> Numbers:
-    """Return the measures [N, measures, D] of channels [N, D, T >= 1], in the order of CHANNEL, then the phases.
+def measure_channels(columns: Numbers, bad: NDArray[np.bool_], bent: Numbers, spread: Numbers) -> dict[str, Numbers]:
+    """Return measures [N, D] of channels [N, D, T >= 1] by name.
 
     bad, bent, spread: results of the functions above; bent is empty for fewer than 3 timesteps.
     """
+    found: dict[str, Any] = {"std": spread}
+    found["held"], found["held_at"] = _measure_constant(columns, bad)
+    found["railed"], found["railed_at"] = _measure_railed(columns, bad)
+    if bent.shape[-1]:
+        found["jump"], found["jump_at"] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
+    return found
+
+
+def stack_channels(found: Mapping[str, Numbers], columns: Numbers) -> Numbers:
+    """Return measures of channels [N, D, T] in the order of CHANNEL, 0 without one, then the phases: [N, ..., D]."""
     episodes, channels, _ = columns.shape
     measures = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
-    row_of = {name: number for number, name in enumerate(CHANNEL)}
-    measures[:, row_of["bad"]], measures[:, row_of["bad_at"]] = bad.mean(axis=-1), np.argmax(bad, axis=-1)
-    measures[:, row_of["held"]], measures[:, row_of["held_at"]] = _measure_constant(columns, bad)
-    measures[:, row_of["railed"]], measures[:, row_of["railed_at"]] = _measure_railed(columns, bad)
-    if bent.shape[-1]:
-        measures[:, row_of["jump"]], measures[:, row_of["jump_at"]] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
-    measures[:, row_of["std"]] = spread
+    for name, values in found.items():
+        measures[:, CHANNEL.index(name)] = values
     measures[:, len(CHANNEL) :] = _phases(columns)
     return measures
+
+
+def measure_invalid(columns: Numbers, acted: slice) -> dict[str, Numbers]:
+    """Return how much of channels [N, D, T] is NaN and infinite, and where that begins.
+
+    acted: the actions; after the last observation nobody acts, and NaN there is no fault.
+    """
+    is_nan, is_infinite = np.isnan(columns), np.isinf(columns)
+    is_nan[:, acted, -1] = False
+    found: dict[str, Any] = {}
+    for name, mask in (("nan", is_nan), ("infinite", is_infinite)):
+        found[name], found[f"{name}_at"] = mask.mean(axis=-1), mask.argmax(axis=-1)
+    return found
 
 
 def longest_run(flags: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,7 +1,7 @@
 """The checks: each turns measures and a baseline into scores and reasons.
 
-A score is 0 or more, higher is worse, and 1 and above is flagged. Checks that need a baseline give no score if
-the environment has too few episodes.
+A score is 0 or more, higher is worse, and 1 and above is flagged. Without a baseline, as the environment has too few
+episodes, checks flag what is certain from the episode alone; those to which nothing is give no score.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from wshard.core.messages import plural
+from wshard.core.quality.certain import INVALID, CheckScores, judge_apart, judge_invalid, judge_reset, worse
 from wshard.core.quality.lag import best_shift
 from wshard.core.quality.measure_vector import PHASES
 
@@ -52,28 +53,25 @@ _CLOCK_REASONS: Final = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class CheckScores:
-    """Result of one check for N episodes: scores [N] (NaN if not applicable), and the reason for one of them."""
-
-    scores: Scores
-    reason: Callable[[int], str]
-
-
 @dataclass(frozen=True)
 class QualityFinding:
-    """A problem of an episode: the name of the check, and the reason in words."""
+    """A problem of an episode: the name of the check, the reason in words, and the channel if it is that of one."""
 
     check: str
     reason: str
+    channel: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Results of the checks for one episode: a score by check, and the findings with a score of 1 or more."""
+    """Results of the checks for one episode: a score by check, and the findings with a score of 1 or more.
+
+    compared: with a baseline; without, only what is certain was judged.
+    """
 
     scores: Mapping[str, float]
     findings: tuple[QualityFinding, ...]
+    compared: bool = False
 
 
 def judge(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> list[Verdict]:
@@ -88,8 +86,10 @@ def judge(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> 
                 if result is not None and np.isfinite(score):
                     scores[number][name] = score
                     if score >= 1:
-                        findings[number].append(QualityFinding(name, result.reason(number)))
-    return [Verdict(*parts) for parts in zip(scores, map(tuple, findings), strict=True)]
+                        channel = "" if result.channels is None else measures.layout.label(int(result.channels[number]))
+                        findings[number].append(QualityFinding(name, result.reason(number), channel))
+    compared = baseline is not None
+    return [Verdict(*parts, compared) for parts in zip(scores, map(tuple, findings), strict=True)]
 
 
 def _clock(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> CheckScores:
@@ -117,20 +117,12 @@ def _clock(measures: Measures, baseline: Baseline | None, limits: Thresholds) ->
     return CheckScores(parts.max(axis=0), reason)
 
 
-def _finite(measures: Measures, _: Baseline | None, limits: Thresholds) -> CheckScores | None:
-    if not measures.layout.channels:
-        return None
-    count = np.rint(measures.of_channels("bad") * measures.of_episode("length")[:, None])
-    at = measures.of_channels("bad_at")
-    worst = count.argmax(axis=1)
+def _invalid(check: str) -> CheckFunction:
+    return lambda measures, _, limits: judge_invalid(check, measures, limits) if measures.layout.channels else None
 
-    def reason(n: int) -> str:
-        c, other_count = worst[n], int((count[n] > 0).sum()) - 1
-        suffix = f", and in {plural(other_count, 'other channel')}" if other_count else ""
-        count_text = plural(count[n, c], "timestep")
-        return f"{measures.layout.label(c)}: NaN or Inf in {count_text}, first at timestep {at[n, c]:.0f}{suffix}"
 
-    return CheckScores(count.max(axis=1) / limits.finite, reason)
+def _reset(measures: Measures, _: Baseline | None, limits: Thresholds) -> CheckScores | None:
+    return judge_reset(measures, limits) if measures.layout.channels else None
 
 
 def _short(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> CheckScores | None:
@@ -143,33 +135,47 @@ def _short(measures: Measures, baseline: Baseline | None, limits: Thresholds) ->
     )
 
 
-def _lasting(check: str, measure: str, action: str) -> CheckFunction:
-    """Return a check of the share of the duration for which a channel does something (`action`, in words)."""
+def _lasting(measures: Measures, measure: str, action: str, limit: float, baseline: Baseline | None) -> CheckScores:
+    """Judge the share of the duration for which a channel does something (`action`, in words); None: none is usual."""
+    share, at = measures.of_channels(measure), measures.of_channels(f"{measure}_at")
+    usual = baseline.middle.of_channels(measure) if baseline else np.zeros_like(share[:1])
+    above = baseline.above.of_channels(measure) if baseline else usual
+    excess = np.maximum(share - usual, 0) / (above + _SHARE_FLOOR)
+    if baseline:
+        excess = np.where(baseline.moves, excess, 0.0)
+    worst = excess.argmax(axis=1)
 
-    def judge_lasting(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> CheckScores | None:
-        if baseline is None or not measures.layout.channels:
-            return None
-        share, at = measures.of_channels(measure), measures.of_channels(f"{measure}_at")
-        usual = baseline.middle.of_channels(measure)
-        above = baseline.above.of_channels(measure)
-        excess = np.where(baseline.moves, np.maximum(share - usual, 0) / (above + _SHARE_FLOOR), 0.0)
-        worst = excess.argmax(axis=1)
+    def reason(n: int) -> str:
+        c = worst[n]
+        place = f"for {share[n, c]:.0%} of the duration, from timestep {at[n, c]:.0f} on"
+        return f"{measures.layout.label(c)}: {action} {place}" + (f" (usual: {usual[0, c]:.0%})" if baseline else "")
 
-        def reason(n: int) -> str:
-            c = worst[n]
-            return (
-                f"{measures.layout.label(c)}: {action} for {share[n, c]:.0%} of the duration, "
-                f"from timestep {at[n, c]:.0f} on (usual: {usual[0, c]:.0%})"
-            )
+    return CheckScores(excess.max(axis=1) / limit, reason, worst)
 
-        return CheckScores(excess.max(axis=1) / getattr(limits, check), reason)
 
-    return judge_lasting
+def _frozen(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> CheckScores | None:
+    if not measures.layout.channels:
+        return None
+    stuck = _lasting(measures, "stuck", "keeps one value while others move,", limits.frozen, None)
+    if baseline is None:
+        return stuck
+    return worse(_lasting(measures, "held", "keeps one value", limits.frozen, baseline), stuck)
+
+
+def _saturated(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> CheckScores | None:
+    if baseline is None or not measures.layout.channels:
+        return None
+    return _lasting(measures, "railed", "is at its own highest or lowest value", limits.saturated, baseline)
 
 
 def _spike(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> CheckScores | None:
-    if baseline is None or not measures.layout.channels:
+    if not measures.layout.channels:
         return None
+    apart = judge_apart(measures, limits)
+    return apart if baseline is None else worse(_jumps(measures, baseline, limits), apart)
+
+
+def _jumps(measures: Measures, baseline: Baseline, limits: Thresholds) -> CheckScores:
     scale = baseline.scale + _TINY
     size, at = measures.of_channels("jump") / scale, measures.of_channels("jump_at")
     usual = baseline.middle.of_channels("jump") / scale
@@ -189,7 +195,7 @@ def _spike(measures: Measures, baseline: Baseline | None, limits: Thresholds) ->
             f"neighbours (usual: {usual[0, c]:.2g} at most)"
         )
 
-    return CheckScores(excess.max(axis=1) / limits.spike, reason)
+    return CheckScores(excess.max(axis=1) / limits.spike, reason, worst)
 
 
 def _stall(measures: Measures, baseline: Baseline | None, limits: Thresholds) -> CheckScores | None:
@@ -243,16 +249,17 @@ def _unusual(measures: Measures, baseline: Baseline | None, limits: Thresholds) 
         name = measures.layout.label(worst[n])
         return f"{name}: unlike the others of this environment, most from timestep {first:.0f} on"
 
-    return CheckScores(np.log1p(lasting_excess.max(axis=1)) / np.log1p(limits.unusual), reason)
+    return CheckScores(np.log1p(lasting_excess.max(axis=1)) / np.log1p(limits.unusual), reason, worst)
 
 
 CHECKS: Final[Mapping[str, CheckFunction]] = MappingProxyType(
     {
         "clock": _clock,
-        "finite": _finite,
+        **{name: _invalid(name) for name in INVALID},
+        "reset": _reset,
         "short": _short,
-        "frozen": _lasting("frozen", "held", "keeps one value"),
-        "saturated": _lasting("saturated", "railed", "is at its own highest or lowest value"),
+        "frozen": _frozen,
+        "saturated": _saturated,
         "spike": _spike,
         "stall": _stall,
         "lag": _lag,

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.core.quality.channels import bends, center, fill_bad, longest_run, measure_channels
+from wshard.core.episode.lanes import REWARD
+from wshard.core.quality.channels import (
+    bends,
+    center,
+    fill_bad,
+    longest_run,
+    measure_channels,
+    measure_invalid,
+    stack_channels,
+)
 from wshard.core.quality.lag import measure_lag
 from wshard.core.quality.measure_vector import CLOCK, MAX_ACTING, MAX_SEEN, MeasureLayout
+from wshard.core.quality.odd_values import measure_odd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,17 +64,23 @@ def measure_alike(layout: MeasureLayout, columns: Numbers, clocks: Sequence[Cloc
     """
     episodes, _, length = columns.shape
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the limits of a float have infinite squares
-        columns, bad = fill_bad(columns)
+        acted = layout.channel_range("action/")
+        raw, (columns, bad) = columns, fill_bad(columns)
         bent = bends(columns, bad) if length > 2 else columns[..., :0]
         _, spread = center(columns)
-        observed, acted = layout.channel_range("signal/"), layout.channel_range("action/")
+        observed = layout.channel_range("signal/")
         rated = acted if acted.stop else observed
         episode_measures = np.empty((episodes, 4))
         episode_measures[:, 0] = length
         episode_measures[:, 1], episode_measures[:, 2] = _longest_stall(layout, columns, bad)
         episode_measures[:, 3] = _roughness(bent[:, rated], spread[:, rated], length)
         lag = measure_lag(columns[:, acted][:, :MAX_ACTING], columns[:, observed][:, :MAX_SEEN])
-        channels = measure_channels(columns, bad, bent, spread).reshape(episodes, -1)
+        odd = measure_odd(columns, bad, spread, observed)
+        for values in odd.values():  # a reward may come at once
+            values[:, layout.channel_range(REWARD)] = 0.0
+        invalid = measure_invalid(raw, acted) if bad.any() else {}
+        found = measure_channels(columns, bad, bent, spread) | odd | invalid
+        channels = stack_channels(found, columns).reshape(episodes, -1)
         clock = [_measure_clock(times, unit_s) for times, unit_s in clocks]
         return np.concatenate([episode_measures, np.stack(clock), lag, channels], axis=1).astype(np.float32)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
-VERSION: Final = "5"
+VERSION: Final = "6"
 """Version of measures and checks; stored measures of another version are not used."""
 
 PHASES: Final = 8
@@ -31,7 +31,10 @@ CLOCK: Final = (
     "drift",
     "period",
 )
-CHANNEL: Final = ("bad", "bad_at", "held", "held_at", "railed", "railed_at", "jump", "jump_at", "std")
+CHANNEL: Final = (
+    *("nan", "nan_at", "infinite", "infinite_at", "placeholder", "placeholder_at", "apart", "apart_at", "reset"),
+    *("stuck", "stuck_at", "held", "held_at", "railed", "railed_at", "jump", "jump_at", "std"),
+)
 """Measures of one channel; after them come the means of its PHASES parts of equal duration."""
 
 

@@ -33,7 +33,10 @@ class Thresholds:
         jitter: Irregularity of the clock, in periods.
         drift: Drift of the clock, in periods.
         period: Difference to the usual period, in periods.
-        finite: Number of timesteps with NaN or infinity; one scores 10.
+        nan: Number of timesteps with NaN; one scores 10.
+        infinite: Number of timesteps with infinity; one scores 10.
+        placeholder: Number of timesteps with a value that stands for none; one scores 10.
+        reset: First step, in largest other steps.
         short: Share of the usual length.
         frozen: Longest time without a change.
         saturated: Share of values at their limit.
@@ -61,7 +64,10 @@ class Thresholds:
     jitter: float = 0.2
     drift: float = 0.01
     period: float = 0.2
-    finite: float = 0.1
+    nan: float = 0.1
+    infinite: float = 0.1
+    placeholder: float = 0.1
+    reset: float = 5.0
     short: float = 0.15
     frozen: float = 7.0
     saturated: float = 6.0

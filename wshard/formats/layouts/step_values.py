@@ -25,6 +25,7 @@ NO_TIME: Final = -(1 << 63)
 """Stands for a time that is missing."""
 
 _WHOLE: Final = 0.01  # how far a rate may be from a whole number of Hz that it is taken for
+_REGULAR: Final = 0.75  # of the steps are near the median one, or there is no rate
 _DEVIATIONS: Final = 3.0  # of the mean step, which scatter explains
 _LATEST: Final = 2.0**63  # nanoseconds
 _FLAGS: Final[Mapping[str, bool]] = {
@@ -112,16 +113,16 @@ def is_true(text: str, where: str) -> bool:
 
 
 def rate_of(stamps: NDArray[np.int64]) -> float | None:
-    """Return the rate of times in nanoseconds, by their median step; None if that is not positive.
+    """Return the rate of times in nanoseconds, by their median step; None for irregular ones.
 
     Where the steps scatter, it is the whole number of Hz within 1 % of the mean rate, if the scatter explains what they
     differ by: episodes of one robot with the clock of a computer have one rate.
     """
     steps = np.diff(stamps)
     step = float(np.median(steps)) if len(steps) else 0.0
-    if step <= 0:
+    usual = steps[(steps >= step / 2) & (steps <= step * 1.5)]  # without gaps
+    if step <= 0 or len(usual) < _REGULAR * len(steps):
         return None
-    usual = steps[(steps > step / 2) & (steps < step * 1.5)]  # without gaps
     rate, spread = 1e9 / float(usual.mean()), float(usual.std() / usual.mean())
     explained = min(_WHOLE, _DEVIATIONS * spread / len(usual) ** 0.5)
     return float(round(rate)) if abs(rate - round(rate)) <= explained * round(rate) else 1e9 / step

@@ -107,8 +107,9 @@ def test_what_is_not_finite_is_found_with_lane_channel_and_timestep():
         joints[90, 0] = -np.inf
 
     found = reasons(judged(with_joints(arm(2)[0], change)))
-    assert found["finite"] == (
-        "signal/joints[2]: NaN or Inf in 2 timesteps, first at timestep 17, and in 1 other channel"
+    assert found["nan"] == "signal/joints[2]: NaN in 1 timestep, first at timestep 17"
+    assert found["infinite"] == (
+        "signal/joints[0]: infinity in 1 timestep, first at timestep 90, and in 1 other channel"
     )
 
 
@@ -120,7 +121,7 @@ def test_gaps_in_smooth_signals_are_found_as_gaps_alone(gaps):
 
     found = reasons(judged(with_joints(arm(2)[0], change), others=8))
     assert not set(found) & {"spike", "saturated", "frozen", "stall", "rough"}, found
-    assert "finite" in found
+    assert "nan" in found
 
 
 def test_a_frozen_channel_is_found_with_its_position():
@@ -141,6 +142,58 @@ def test_a_clipped_channel_is_found_with_its_position():
     assert found["saturated"].startswith(
         "signal/joints[0]: is at its own highest or lowest value for 40% of the duration"
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "reason"),
+    [
+        (
+            lambda joints: joints[40:, 1].fill(joints[40, 1]),
+            "frozen",
+            "signal/joints[1]: keeps one value while others move, for 66% of the duration, from timestep 40 on",
+        ),
+        (
+            lambda joints: joints[40:80, 1].fill(joints[40, 1]),
+            "frozen",
+            "signal/joints[1]: keeps one value while others move, for 33% of the duration, from timestep 40 on",
+        ),
+        (lambda joints: joints[60:61, 2].fill(50), "spike", "signal/joints[2]: timestep 60 lies"),
+        (
+            lambda joints: joints[30:33, 0].fill(-999),
+            "placeholder",
+            "signal/joints[0]: a value that stands for none in 3",
+        ),
+        (lambda joints: joints[:1].fill(-60), "reset", "signal/joints[1]: the first step is"),
+        (lambda joints: joints[7:9, 3].fill(np.nan), "nan", "signal/joints[3]: NaN in 2 timesteps"),
+        (lambda joints: joints[7:9, 3].fill(-np.inf), "infinite", "signal/joints[3]: infinity in 2 timesteps"),
+    ],
+)
+def test_what_is_certain_is_found_without_others(change, check, reason):
+    lanes, times = arm(8)
+    lanes["signal/joints"] += np.random.default_rng(0).normal(scale=0.05, size=lanes["signal/joints"].shape)
+    assert reasons(judged(lanes, times, others=0)) == {}
+    found = reasons(judged(with_joints(lanes, change), times, others=0))
+    assert check in found
+    assert found[check].startswith(reason)
+    assert {*found} <= {check, "reset", "spike"}, "the first row apart is far from all others"
+    limits = Thresholds(**dict.fromkeys((check, "reset", "spike"), float("inf")))
+    assert reasons(judged(with_joints(lanes, change), times, others=0, limits=limits)) == {}
+
+
+@pytest.mark.parametrize(
+    "still",
+    [
+        lambda joints: joints[:60, 1].fill(joints[60, 1]),  # an object that is moved later
+        lambda joints: joints[60:, 1].fill(joints[60, 1]),  # it may have arrived
+        lambda joints: joints[40:].__setitem__(slice(None), joints[40]),  # all rest
+        lambda joints: joints[:, 1].fill(0.5),
+        lambda joints: np.round(joints, 0, out=joints),
+    ],
+)
+def test_what_may_be_at_rest_is_not_frozen_without_others(still):
+    lanes, times = arm(8)
+    lanes["signal/joints"] = 3 * np.sin(np.arange(120)[:, None] / [20, 25, 30, 35] + [0, 1, 2, 3]).astype(np.float32)
+    assert "frozen" not in reasons(judged(with_joints(lanes, still), times, others=0))
 
 
 @pytest.mark.parametrize(("trembling", "message"), [(1e-8, set()), (1e-3, {"frozen", "saturated"})])
@@ -257,7 +310,7 @@ def test_too_few_others_leave_only_what_needs_none():
     verdict = judged(
         with_joints(lanes, lambda joints: joints[:].fill(0)), np.delete(times, 60)[[*range(119), 118]], others=0
     )
-    assert set(verdict.scores) == {"clock", "finite"}
+    assert set(CHECKS) - set(verdict.scores) == {"short", "saturated", "stall", "lag", "rough", "unusual"}
     assert list(reasons(verdict)) == ["clock"]
 
 
@@ -335,8 +388,9 @@ def test_any_numbers_are_judged_without_a_warning(data, length):
     vectors = np.repeat(vector[None], MIN_EPISODES, axis=0)
     for verdict in judge(form.read(vectors), fit_baseline(form, vectors), DEFAULT_THRESHOLDS):
         assert all(np.isfinite(score) and score >= 0 for score in verdict.scores.values())
-        bad = any(not np.isfinite(rows).all() for rows in lanes.values())
-        assert ("finite" in reasons(verdict)) == bad
+        counted = [rows[:-1] if name.startswith("action/") else rows for name, rows in lanes.items()]
+        assert ("nan" in reasons(verdict)) == any(np.isnan(rows).any() for rows in counted)
+        assert ("infinite" in reasons(verdict)) == any(np.isinf(rows).any() for rows in lanes.values())
 
 
 def test_actions_that_move_nothing_have_no_lag():

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.formats.layouts.guessing.names import tokens_of
-from wshard.formats.layouts.guessing.survey import TIMES
+from wshard.formats.layouts.guessing.names import TIME, meaning_of, tokens_of
+from wshard.formats.layouts.guessing.survey import NUMBERS, TIMES, ArrayFacts
 from wshard.formats.layouts.layout import UNITS, unit_of_words
+from wshard.formats.layouts.step_values import rate_of
 
 if TYPE_CHECKING:
     from wshard.core.types import Array
-    from wshard.formats.layouts.guessing.survey import ArrayFacts
 
 OPEN: Final = "?"
 """A unit that nothing tells."""
@@ -36,6 +36,16 @@ def unit_of(facts: ArrayFacts, axis: int = 0) -> tuple[str, str]:
         if low <= spacing <= high:
             return unit, f"in {unit}, as it grows by {spacing:.4g}: {1e9 / (spacing * UNITS[unit]):.4g} Hz"
     return OPEN, f"it grows by {spacing:.4g}, of which unit nothing tells"
+
+
+def rate_of_clock(name: str, values: Array) -> float | None:
+    """Return the rate of a column [T] that is named as a clock, and is one; None for another, and an irregular one."""
+    facts = ArrayFacts(name, values.shape, str(values.dtype), NUMBERS, False, meaning_of(name), values)
+    if facts.meaning != TIME or not np.isfinite(values).all() or not is_clock(facts, 1):
+        return None
+    unit, _ = unit_of(facts)
+    since = (values[: count_unpadded(values)] - values[0]).astype(np.float64)
+    return rate_of(np.rint(since * UNITS[unit]).astype(np.int64)) if unit in UNITS else None
 
 
 def is_clock(facts: ArrayFacts, episodes: int, axis: int = 0) -> bool:
