@@ -119,7 +119,7 @@ def embedder_of(space: Space) -> Embedder:
     Raises UnknownEmbedderError for a name that is neither in the table nor an installed entry point, or that of an
     embedder of files, and SpaceMismatchError if the embedder of that name differs from the one that made the Space.
     """
-    advice = "pass embedder=... (on the command line: --embedder) with the one that made it, or embed the archive again"
+    advice = "name the embedder that made it, or embed the archive again"
     if space.embedder in _FILE_PARAMETERS or _target(space.embedder) is None:
         found = f"{space.embedder!r} {dict(space.parameters)}"
         raise UnknownEmbedderError(f"expected a Space whose embedder can be made from it, found {found}: {advice}")

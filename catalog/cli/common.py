@@ -99,7 +99,9 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
         bounds = (float(low) if low else None, float(high) if high else None)
     except ValueError:
         bounds = (None, None)
-    if not colon or bounds == (None, None):
+    low_bound, high_bound = bounds
+    is_reversed = low_bound is not None and high_bound is not None and low_bound > high_bound
+    if not colon or bounds == (None, None) or is_reversed:
         raise typer.BadParameter(f"expected LOW:HIGH with numbers, either may be omitted, found {text!r}")
     return bounds
 

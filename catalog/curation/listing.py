@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from catalog.curation.collections import Named
     from catalog.curation.collections_api import Collections
+    from catalog.records import EpisodeRow
 
 
 def list_named(named: Named, gone: Mapping[str, int] | None = None) -> dict[str, Any]:

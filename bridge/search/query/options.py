@@ -128,8 +128,7 @@ class SearchOptions(CommonOptions):
             raise QueryError("text: expected a search for episodes, found one for timesteps, which have no text")
         if self.distinct and not self.of_windows:
             raise QueryError(
-                "distinct: expected a search for windows (--windows-only, windows_only=True), found one for episodes, "
-                "which returns each only once"
+                "distinct: expected a search for windows only, found one for episodes, which returns each only once"
             )
         is_given = {
             "min_score": self.min_score is not None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,12 @@ def test_a_shell_completes_verbs_and_options(words, expected):
     assert done.stdout.split() == expected
 
 
+PYTHON = re.compile(
+    r"\w=(True|False|\[|'|\.\.\.)|\b\w+\((?!s\))\w*[=)\[{]|\b[a-z]+_[a-z_]+( >=|:| must|=)|open_archive|None"
+)
+"""What no user of the command line types."""
+
+
 # ---- exit codes -----------------------------------------------------------------------------------------------------
 
 
@@ -165,12 +172,38 @@ def test_a_shell_completes_verbs_and_options(words, expected):
         ("convert {0} x.npz --to nosuch", 2),
         ("convert nosuch x.npz", 1),
         ("export {0} -f wshard", 2),
+        ("ls --reward 5:1", 2),
+        ("search {0} --distinct", 2),
+        ("search {0} --top 0", 2),
+        ("search {0} --max-per-env 0", 2),
+        ("search {0} --windows-only --windows whole", 1),
+        ("search --unlike {0}", 2),
+        ("moments", 2),
+        ("moments --unlike {0}", 2),
+        ("moments {0} --per-episode 0", 2),
+        ("ingest {0} --workers 0", 2),
+        ("ingest {0} --executor nosuch", 1),
+        ("ingest {0} --text-encoder nosuch", 1),
+        ("ingest {0} --encoder nosuch", 1),
+        ("check --workers 0", 2),
+        ("duplicates --within=-1", 2),
+        ("outliers --neighbors 0", 2),
+        ("select --count 0", 2),
+        ("probe", 2),
+        ("train-embedder out.npz --where env:nobody", 1),
+        ("collection union x nosuch nosuch", 1),
+        ("collection save x --where env:nobody", 1),
+        ("convert {0} x --format nosuch", 2),
+        ("shardify {0} --to x --stride 0", 2),
+        ("cat {0} nosuch --span 9:", 1),
     ],
 )
 def test_a_wrong_usage_is_2_and_any_other_failure_1(home, line, code):
     done = command(*line.format(FILE).split(), folder=home)
     assert done.exit_code == code, done.output
     assert done.exception is None or isinstance(done.exception, SystemExit)
+    assert "Traceback" not in done.output
+    assert not PYTHON.search(done.output), f"an error of the command line speaks Python: {done.output}"
 
 
 def test_what_needs_a_yes_fails_without_it(home):
@@ -205,7 +238,7 @@ LISTS = {
     "search {0}": {*_FOUND, "missing", "exact", "milliseconds", "spaces", "others", "notes"},
     "moments {0}@5:20": {*_FOUND, "missing", "exact", "milliseconds", "spaces", "others", "notes"},
     "evaluate --label env": set(),
-    "check": {"checked", "flagged"},
+    "check": {"checked", "compared", "flagged"},
     "duplicates": {"episodes", "spaces", "pieces", "closest"},
     "leaks everything everything": {"episodes", "leaked", "spaces", "pieces", "closest"},
     "outliers --neighbors 2": set(),
