@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import os
 
-from bridge.support.garbage import begin_collecting_rarely
 from wshard.cli.interrupts import end_when_interrupted
 
 
 def main() -> None:
     """Run the command."""
-    end_when_interrupted()
+    end_when_interrupted()  # before anything else is imported
+    from bridge.support.garbage import begin_collecting_rarely
+
     begin_collecting_rarely()
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # its own pool keeps what was freed: 17 MB and more
     from bridge.cli.main import main as run

@@ -18,6 +18,7 @@ from bridge.cli.ingest_output import WATCHED, print_batch, print_report, summari
 from catalog.cli.common import ArchiveOption, open_catalog
 from wshard.cli.common import (
     EXIT_FAILED,
+    EXIT_INTERRUPTED,
     ActionColumnsOption,
     EpisodeColumnOption,
     JsonOption,
@@ -30,12 +31,13 @@ from wshard.cli.common import (
 )
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import plural
+from wshard.errors import CatalogNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-@reported("committed work is kept; run the same command again to resume")
+@reported()
 def ingest(
     paths: Annotated[
         list[str],
@@ -101,7 +103,7 @@ def ingest(
         "executor": executor,
         "lane_map": {} if no_map else None,
     }
-    with show_progress() as progress:  # before what takes a second to import
+    with _resumable(archive), show_progress() as progress:  # before what takes a second to import
         from bridge.ingest.ingestor import TrajectoryIngestor
         from bridge.ingest.text import load_text_encoder
 
@@ -109,10 +111,7 @@ def ingest(
         texts = load_text_encoder(text_encoder)
         thresholds = options.read_quality_limits(limits) if check else None
         target, names = options.index_target(index, named), options.parse_lanes(lanes)
-        with (
-            TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor,
-            _size_at_interrupt(archive),
-        ):
+        with TrajectoryIngestor(target, embedder, lanes=names, archive=named, limits=thresholds) as ingestor:
             report = ingestor.ingest(places, prune=forget, progress=progress, text_encoder=texts, **how_to)
     print_report(report, place_of(named).name, as_json=as_json)
     if not report.ok:
@@ -120,14 +119,17 @@ def ingest(
 
 
 @contextlib.contextmanager
-def _size_at_interrupt(archive: str | None) -> Iterator[None]:
-    """Print how many episodes an interrupted ingest leaves in the archive."""
+def _resumable(archive: str | None) -> Iterator[None]:
+    """Print how many episodes an interrupted ingest leaves in the archive, and how it is resumed."""
     try:
         yield
     except KeyboardInterrupt:
-        with open_catalog(archive) as catalog:
-            typer.echo(f"the archive has {plural(catalog.query.count(), 'episode')}", err=True)
-        raise
+        count = 0
+        with contextlib.suppress(CatalogNotFoundError), open_catalog(archive) as catalog:
+            count = catalog.query.count()
+        left = f"the archive has {plural(count, 'episode')}, which stay" if count else "the archive has no episodes yet"
+        typer.echo(f"interrupted: {left}; run the same command again to resume", err=True)
+        raise typer.Exit(EXIT_INTERRUPTED) from None
 
 
 def _read_places(paths: Sequence[str], format_name: str, how: str, *, may_be_gone: bool) -> list[EpisodeAddress]:

@@ -14,7 +14,7 @@ import typer
 from bridge.cli.overview import Overview
 from bridge.cli.verbs import EXAMPLES, GROUPS, VERBS
 from wshard.cli.common import EXIT_INTERRUPTED
-from wshard.cli.interrupts import end_when_interrupted, interrupt_once
+from wshard.cli.interrupts import end_when_interrupted
 
 
 def _print_version(wanted: bool) -> None:
@@ -86,7 +86,6 @@ def main() -> None:
     # A connection that an interrupt finds on its way back is dropped, which the pool would print with its trace.
     logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
     try:
-        interrupt_once()
         word = None if "_WSHARD_COMPLETE" in os.environ else next(iter(sys.argv[1:]), "--help")
         command(word)(prog_name="wshard")
     except KeyboardInterrupt:  # outside of a verb, which handles its own

@@ -20,7 +20,7 @@ from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes, lo
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.identity import describe_lanes, describe_picks, describe_scales, identity, maker_of
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill, measure_once
-from bridge.support.batches import batches
+from bridge.support.batches import batches, growing_batches
 from bridge.support.garbage import give_back
 from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
@@ -256,7 +256,7 @@ def _pending(run: Run, targets: Sequence[_Target], waiting: IdSet) -> Iterator[l
     own = array("q", (id_ for id_ in waiting if id_ in newly_cataloged))
     rest = [*batches(array("q", (id_ for id_ in waiting if id_ not in newly_cataloged)))]
     order = np.random.default_rng().permutation(len(rest)).tolist()
-    for ids in chain(batches(own, run.pool.sharing), (rest[part] for part in order)):
+    for ids in chain(growing_batches(own, run.pool.sharing), (rest[part] for part in order)):
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
         found = [catalog.vectors.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):

@@ -19,7 +19,7 @@ from bridge.ingest.readings import supersede_readings
 from bridge.pictures.unused_files import find_unowned
 from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
-from bridge.support.batches import batches
+from bridge.support.batches import batches, growing_batches
 from bridge.support.garbage import give_back
 from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
@@ -99,7 +99,7 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
     chunk_paths: list[str] = []
     displaced_by: dict[int, EpisodeRecord] = {}
     for readings, failed in run.pool.each(
-        read, batches(episodes, run.pool.sharing), lambda found: ([], [lost_failure(found.address)])
+        read, growing_batches(episodes, run.pool.sharing), lambda found: ([], [lost_failure(found.address)])
     ):
         records = match_moved(catalog, [found.record for found in readings])
         displaced_by |= {record.displaces: record for record in records if record.displaces is not None}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wshard.cli.interrupts import begin_work
 from wshard.errors import FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError, WShardError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def reported(interrupted: str = "") -> Iterator[None]:
     """
     original_format, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
+        begin_work()
         yield
     except KeyboardInterrupt:
         typer.echo(f"interrupted: {interrupted}" if interrupted else "interrupted", err=True)

@@ -30,6 +30,12 @@ def interrupt_once() -> None:
         signal.signal(signal.SIGINT, _interrupt)
 
 
+def begin_work() -> None:
+    """Let the work of a command clean up on Ctrl-C, at which it exits at once before: there Typer would say nothing."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        interrupt_once()
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGINT, _end)
     raise KeyboardInterrupt

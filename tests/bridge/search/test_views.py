@@ -168,7 +168,7 @@ def test_embedders_that_no_one_passed_leave_the_answer_to_others(folder, tmp_pat
         return row[:2]
 
     ingest(tmp_path / "alone", folder, embedder=first, windows="whole")
-    with TrajectoryRetriever(tmp_path / "alone") as retriever, pytest.raises(EmbedderError, match="pass embedder="):
+    with TrajectoryRetriever(tmp_path / "alone") as retriever, pytest.raises(EmbedderError, match="name the embedder"):
         retriever.search_similar_episodes(seen(1, 2))
     ingest(tmp_path / "both", folder, windows="whole")
     ingest(tmp_path / "both", folder, embedder=first, windows="whole")

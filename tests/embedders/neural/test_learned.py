@@ -226,7 +226,7 @@ def test_from_an_archive_to_hits_by_the_command_line(archive):
         spaces = [Space.from_json(row.definition) for row in opened.catalog.vectors.spaces("active")]
     assert best.file_path.endswith("/7.wshard")
     assert best.score == pytest.approx(1)
-    with pytest.raises(UnknownEmbedderError, match=r"pass embedder=\.\.\."):
+    with pytest.raises(UnknownEmbedderError, match=r"name the embedder"):
         embedder_of(next(space for space in spaces if space.embedder == "learned"))
 
 

@@ -302,7 +302,7 @@ def test_a_stored_space_never_loads_a_network(tmp_path):
         statistics=FROZEN,
     )
     for parameters in (space.parameters, {"model": str(tmp_path / "absent.ts")}):
-        with pytest.raises(UnknownEmbedderError, match=r"pass embedder=\.\.\."):
+        with pytest.raises(UnknownEmbedderError, match=r"name the embedder"):
             embedder_of(Space(**{**vars(space), "parameters": parameters}))
 
 
@@ -336,6 +336,6 @@ def test_pictures_from_files_to_hits(tmp_path, workers):
         hits = retriever.search_similar_episodes(query)
         assert hits[0].episode_id == "reach-0002"
         assert hits[0].score == pytest.approx(1.0, abs=1e-5)
-    refused = pytest.raises(UnknownEmbedderError, match=r"found 'torchmodule' .*'sha256'.*pass embedder=\.\.\.")
+    refused = pytest.raises(UnknownEmbedderError, match=r"found 'torchmodule' .*'sha256'.*name the embedder")
     with TrajectoryRetriever(tmp_path / "archive") as retriever, refused:
         retriever.search_similar_episodes(query)

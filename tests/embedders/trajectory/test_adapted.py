@@ -195,7 +195,7 @@ def test_from_an_archive_to_hits_by_the_command_line(archive):
     assert [space.embedder for space in best.answered.spaces] == ["adapted", "arcdct"]
     with open_archive(archive / "archive") as opened:
         spaces = [Space.from_json(row.definition) for row in opened.catalog.vectors.spaces("active")]
-    with pytest.raises(UnknownEmbedderError, match=r"pass embedder=\.\.\."):
+    with pytest.raises(UnknownEmbedderError, match=r"name the embedder"):
         embedder_of(next(space for space in spaces if space.embedder == "adapted"))
 
 
