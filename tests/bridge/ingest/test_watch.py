@@ -123,7 +123,7 @@ def test_what_comes_is_checked_as_it_was_wished(tmp_path, monkeypatch, how, scor
     folder, archive, broken = tmp_path / "data", tmp_path / "archive", episode(0, 0, 8)
     broken.observations["state"].data[3, 0] = np.nan
     save(folder, broken)
-    (tmp_path / "lenient.toml").write_text("finite = 1e9")
+    (tmp_path / "lenient.toml").write_text("nan = 1e9")
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # the command would change what SIGTERM does to the tests
     watch = TrajectoryIngestor.watch
     monkeypatch.setattr(TrajectoryIngestor, "watch", lambda *args, **options: islice(watch(*args, **options), 1))

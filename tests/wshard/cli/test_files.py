@@ -415,7 +415,12 @@ def test_importing_the_command_line_loads_nothing_beyond_typer():
         "import sys, wshard.errors, typer; before = set(sys.modules); import wshard.cli.files; "
         "print(*sorted(name for name in {*sys.modules} - before if name.split('.')[0] not in sys.stdlib_module_names))"
     )
-    assert child("-c", program).stdout.split() == ["wshard.cli", "wshard.cli.common", "wshard.cli.files"]
+    assert child("-c", program).stdout.split() == [
+        "wshard.cli",
+        "wshard.cli.common",
+        "wshard.cli.files",
+        "wshard.cli.interrupts",
+    ]
 
 
 def test_recording_and_inspecting_while_it_runs_do_not_meet(tmp_path):

@@ -41,8 +41,12 @@ class CheckScores:
 def worse(one: CheckScores, other: CheckScores) -> CheckScores:
     """Return the higher score of each episode, with its reason; both are of channels."""
     is_other = other.scores > one.scores
-    channels = np.where(is_other, other.channels, one.channels)
-    return CheckScores(np.fmax(one.scores, other.scores), lambda n: (other if is_other[n] else one).reason(n), channels)
+    both = None if one.channels is None or other.channels is None else (other.channels, one.channels)
+    return CheckScores(
+        np.fmax(one.scores, other.scores),
+        lambda n: (other if is_other[n] else one).reason(n),
+        None if both is None else np.where(is_other, *both),
+    )
 
 
 def judge_invalid(check: str, measures: Measures, limits: Thresholds) -> CheckScores:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.core.episode.lanes import REWARD
 from wshard.core.quality.channels import (
     bends,
     center,
@@ -77,7 +76,7 @@ def measure_alike(layout: MeasureLayout, columns: Numbers, clocks: Sequence[Cloc
         lag = measure_lag(columns[:, acted][:, :MAX_ACTING], columns[:, observed][:, :MAX_SEEN])
         odd = measure_odd(columns, bad, spread, observed)
         for values in odd.values():  # a reward may come at once
-            values[:, layout.channel_range(REWARD)] = 0.0
+            values[:, layout.channel_range("reward")] = 0.0
         invalid = measure_invalid(raw, acted) if bad.any() else {}
         found = measure_channels(columns, bad, bent, spread) | odd | invalid
         channels = stack_channels(found, columns).reshape(episodes, -1)

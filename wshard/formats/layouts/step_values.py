@@ -25,7 +25,7 @@ NO_TIME: Final = -(1 << 63)
 """Stands for a time that is missing."""
 
 _WHOLE: Final = 0.01  # how far a rate may be from a whole number of Hz that it is taken for
-_REGULAR: Final = 0.75  # of the steps are near the median one, or there is no rate
+_REGULAR: Final = 0.6  # of the steps are near the median one, or there is no rate
 _DEVIATIONS: Final = 3.0  # of the mean step, which scatter explains
 _LATEST: Final = 2.0**63  # nanoseconds
 _FLAGS: Final[Mapping[str, bool]] = {
