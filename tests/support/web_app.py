@@ -139,7 +139,8 @@ def running_app(
     rules = Rules(allowed_hosts("127.0.0.1", port), sign_ins, f"wshard_{port}")
     with ServedArchive(place) as archive:
         app = make_app(archive, AppOptions(rules))
-        config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off")
+        # A connection that idles while a slow machine runs a command must not be closed as the next request is sent.
+        config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off", timeout_keep_alive=600)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()

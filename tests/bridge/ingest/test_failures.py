@@ -14,6 +14,7 @@ import pytest
 from bridge_episodes import (
     CHANNELS,
     assert_complete,
+    command,
     counts,
     episode,
     episodes_by_path,
@@ -348,6 +349,24 @@ def test_an_error_that_no_one_expected_is_one_file_s_and_says_so(archive, folder
     monkeypatch.setattr(bridge.episodes.open, "open_episode", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ingest(archive.parent / "third", folder)
+
+
+def test_an_interrupted_command_says_what_stays_and_how_to_resume(archive, folder, monkeypatch):
+    opened, moments = bridge.episodes.open.open_episode, iter(())
+
+    def interrupted(path, **options: object):
+        if next(moments):
+            raise KeyboardInterrupt
+        return opened(path, **options)
+
+    monkeypatch.setattr(bridge.episodes.open, "open_episode", interrupted)
+    for before, left in ((3, "the archive has no episodes yet"), (8, "the archive has 8 episodes, which stay")):
+        moments = iter([False] * before + [True])
+        done = command("ingest", folder, "-a", archive, folder=folder.parent)
+        assert done.exit_code == 130
+        assert done.stderr.splitlines()[-1] == f"interrupted: {left}; run the same command again to resume"
+    monkeypatch.undo()
+    assert "4 new" in command("ingest", folder, "-a", archive, folder=folder.parent).stdout
 
 
 def greedy(mean):

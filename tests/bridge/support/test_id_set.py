@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from bridge.support.batches import BATCH, batches
+from bridge.support.batches import BATCH, batches, growing_batches
 from bridge.support.id_set import IdSet
 
 
@@ -27,6 +27,9 @@ def test_it_equals_a_set(seed):
 def test_batches_are_all_items_in_order(count):
     for sharing in (1, 2, 9):
         sizes = [len(batch) for batch in batches(range(count), sharing)]
+        growing = [*growing_batches(range(count), sharing)]
+        assert [item for batch in growing for item in batch] == [*range(count)]
+        assert all(len(batch) <= min(8 << number, BATCH) for number, batch in enumerate(growing))
         assert [item for batch in batches(range(count), sharing) for item in batch] == [*range(count)]
         assert max(sizes, default=0) <= BATCH
     assert sizes == sorted(sizes, reverse=True)  # so that those who share end together
