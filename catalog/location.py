@@ -91,7 +91,7 @@ def database_in(folder: Path) -> Path:
     if file_kind(database) != A_FILE:
         default = folder == Path(DEFAULT_ARCHIVE) == _nearest()
         where = f"{database} in {Path.cwd()} or in a folder above it" if default else f"{database}"
-        raise CatalogNotFoundError(f"no archive at {folder}: expected {where}; `wshard ingest PATH` makes one")
+        raise CatalogNotFoundError(f"no archive at {folder}: expected {where}; `wshard ingest` makes one")
     return database
 
 

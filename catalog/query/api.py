@@ -150,7 +150,8 @@ class Queries:
     ) -> dict[tuple[Scalar | None, ...], int]:
         """Return how many bytes the files of the matching episodes have, per combination of values of the fields `by`.
 
-        A file that has several of them counts once in each combination: {(): bytes} has the sum without `by`.
+        A file that has several of them counts once in each combination: {(): bytes} has the sum without `by`. Of stores
+        in chunks, and of files that state what is in which part of them, it is an estimate.
         """
         with self._session.matching(where) as (connection, resolved):
             return summaries.load_file_bytes(connection, by=several_names(by, "by"), where=resolved)
