@@ -10,16 +10,18 @@ class WShardError(Exception):
 
     def __init_subclass__(cls) -> None:
         """Let `cls.__new__` be that of the builtin error whose layout it has: libraries that copy errors call it."""
-        super().__init_subclass__()
         cls.__new__ = cls.__base__.__new__  # type: ignore[method-assign]
 
     def __str__(self) -> str:
-        """Return the plain message; KeyError would show it quoted."""
-        return str(self.args[0]) if self.args else ""
+        return str(self.args[0]) if self.args else ""  # KeyError would show it quoted
 
 
 class FormatWarning(UserWarning):
     """A known defect of an older writer that could be read around."""
+
+
+class GuessWarning(UserWarning):
+    """A file of no known format was read by a guess, or is not read, since none is sure."""
 
 
 class IndexWarning(UserWarning):
@@ -287,8 +289,7 @@ class IndexRefusedError(VectorIndexError):
 
     def __init__(self, message: str, status: int = 0, text: str = "") -> None:
         super().__init__(message)
-        self.status = status
-        self.text = text
+        self.status, self.text = status, text
 
 
 class IndexLostError(VectorIndexError, LookupError):

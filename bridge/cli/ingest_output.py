@@ -69,12 +69,15 @@ def _print_changes(report: IngestReport) -> None:
 
 def _print_data(report: IngestReport) -> None:
     """Print what is odd in the data, how they are read, and what is left out."""
+    from wshard.formats.layouts.named import is_guess
+
     flags, others = ([one for one in report.anomalies if one.flag == kind] for kind in (True, False))
     for heading, anomalies in (("flagged (wshard ls --where flag:NAME)", flags), ("read as they are", others)):
         by_path = groupby(anomalies, key=lambda one: one.path)
         print_files(heading, [(path, "; ".join(map(str, found))) for path, found in by_path])
     if {*report.formats} - {OWN_FORMAT}:
-        typer.echo(f"read as: {printable(_by_format(report.formats))}", err=True)
+        advice = "; `wshard layout guess PATH` writes a guess down" if any(map(is_guess, report.formats)) else ""
+        typer.echo(f"read as: {printable(_by_format(report.formats))}{advice}", err=True)
     for kind in report.left_out:
         typer.echo(printable(str(kind)), err=True)
 
@@ -98,7 +101,7 @@ def _print_unread(report: IngestReport) -> None:
     """Print why files are not read, and how to describe those of arrays and tables that nothing says how to read."""
     from bridge.episodes.discover import NO_LAYOUT
     from wshard.formats.base import OWN_DATA
-    from wshard.formats.layouts.guessing.table import NO_COLUMN
+    from wshard.formats.layouts.guessing.reference import NO_COLUMN
     from wshard.formats.table import how_to_describe
 
     print_files("not read", [*report.unread.items()], most_lines=1)

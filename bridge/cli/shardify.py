@@ -13,9 +13,18 @@ import typer
 from bridge.cli.convert import chosen_spans, remembered_in
 from bridge.cli.options import make_parameter, with_parameters
 from catalog.cli.common import ArchiveOption
-from wshard.cli.common import EXIT_FAILED, JsonOption, local_place, option_read, print_items, printable, reported
+from wshard.cli.common import (
+    EXIT_FAILED,
+    JsonOption,
+    LayoutOption,
+    local_place,
+    option_read,
+    print_items,
+    printable,
+    reading_options,
+    reported,
+)
 from wshard.cli.convert import format_named
-from wshard.core.episode.protocol import read_as
 from wshard.core.messages import plural
 from wshard.training.webdataset.options import MaskStyle, ShardifyOptions, parse_size
 
@@ -91,6 +100,7 @@ def shardify(
     ] = "data/shards",
     task_name: Annotated[str | None, typer.Option(help="TASK in the path of the output.")] = None,
     source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
+    layout: LayoutOption = None,
     field: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,7 +134,7 @@ def shardify(
             max_episodes_to_process=max_episodes,
             **windows,
         )
-        how = read_as(format_named(source_format), "")
+    how = reading_options(format_named(source_format), layout)
     if collection is not None or where is not None:
         chosen: dict[str, Sequence[Any]] = {collection or "archive": chosen_spans(archive, collection, where)}
     else:

@@ -17,10 +17,8 @@ from wshard.errors import FormatError, LayoutError, SourceNotFoundError, WShardE
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays
-from wshard.formats.layouts.guessing.reference import can_guess, guess_reference_of
-from wshard.formats.layouts.guessing.table import is_table
+from wshard.formats.layouts.guessing.reference import ReadingGuess, can_guess, guess_reading
 from wshard.formats.layouts.layout import SUFFIXES
-from wshard.formats.table import how_to_describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -76,7 +74,7 @@ def discover(
     skipped = dict(search.skipped.most_common())
     places_ = tuple(search.folders), tuple(search.given)
     found = episodes, *places_, tuple(search.unreadable), tuple(listings.incomplete)
-    return Discovery(*found, skipped, search.unread, listings.states, listings.unchanged)
+    return Discovery(*found, skipped, search.unread, listings.states, listings.unchanged, search.guessed)
 
 
 def expect_episodes(places: Sequence[Place]) -> None:
@@ -92,7 +90,7 @@ def expect_episodes(places: Sequence[Place]) -> None:
             continue
         unreadable: dict[str, OSError] = {}
         found = entries_below(path.uri, matchers, unreadable)
-        if not any(name is not None or isinstance(_guess(file), str) for file, name in found) and not unreadable:
+        if not any(name is not None or _is_guessed(_guess(file)) for file, name in found) and not unreadable:
             wrong.append(_empty(path))
     if wrong and len(wrong) == len(places):
         raise wrong[0]
@@ -103,16 +101,21 @@ def _has_some(folder: str, locations: Iterable[str]) -> bool:
     return any(path.startswith(f"{folder}/") for path in locations)
 
 
-def _guess(path: str, *, is_given: bool = False) -> str | Failure | None:
-    """Return the name of the format by a guess, else why there is none; None for files of which none is made."""
-    make = partial(guess_reference_of, path, is_given=is_given)
+def _guess(path: str, *, is_given: bool = False) -> ReadingGuess | Failure | None:
+    """Return how a file is read by a guess, a failure if it cannot be opened; None for files of which none is made."""
+    make = partial(guess_reading, path, is_given=is_given)
     return attempt(make, EpisodeAddress(path)) if can_guess(path) else None
 
 
-def _reason(found: Failure) -> str:
-    """Return why nothing was guessed, without what to do about it; NO_LAYOUT only for a file that could be opened."""
-    text = found.error.removesuffix(f": {how_to_describe(found.path)}")
-    return f"{NO_LAYOUT}: {text.rpartition('; ')[2]}" if isinstance(found.cause, LayoutError) else text
+def _is_guessed(found: ReadingGuess | Failure | None) -> bool:
+    return isinstance(found, ReadingGuess) and not found.why
+
+
+def _reason(found: ReadingGuess | Failure | None) -> str:
+    """Return why nothing was guessed; NO_LAYOUT only for a file that could be opened."""
+    if isinstance(found, Failure):
+        return f"{NO_LAYOUT}: {found.error}" if isinstance(found.cause, LayoutError) else found.error
+    return NO_LAYOUT if found is None else f"{NO_LAYOUT}: {found.why}"
 
 
 def _empty(path: FilePlace) -> SourceNotFoundError:
@@ -160,14 +163,16 @@ def _list_episodes(search: FileSearch, memory: _Memory, listings: Listings) -> D
 def _add_unknown(search: FileSearch, path: str, *, is_given: bool) -> None:
     """Add a file of arrays or a table if what is in it can be guessed."""
     found = _guess(path, is_given=is_given)
-    if isinstance(found, str):
-        search.add(path, found)
+    if isinstance(found, ReadingGuess) and not found.why:
+        search.add(path, found.reference)
+        search.guessed[path] = found.reference
     elif not is_given:
-        search.unread[path] = NO_LAYOUT if found is None else _reason(found)
-    elif found is not None and is_table(path):
-        search.unreadable.append(found)
-    else:
+        search.unread[path] = _reason(found)
+    elif found is None:
         search.locations[path] = ""  # opening it reports what it is
+    else:
+        failed = found if isinstance(found, Failure) else attempt(found.expect, EpisodeAddress(path))
+        search.unreadable += [failed] if isinstance(failed, Failure) else []
 
 
 def _leave_out(search: FileSearch, path: str) -> None:

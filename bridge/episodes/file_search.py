@@ -39,6 +39,7 @@ class FileSearch:
     unreadable: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     unread: dict[str, str] = field(default_factory=dict)
+    guessed: dict[str, str] = field(default_factory=dict)
     matchers: Matchers = field(default_factory=load_matchers)
     folders: list[str] = field(default_factory=list)
     given: list[str] = field(default_factory=list)  # files with several episodes that were given as such

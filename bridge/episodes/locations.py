@@ -43,7 +43,7 @@ class Discovery:
     refer to a missing file. states: of the locations that were listed whole, with their number of episodes; unchanged:
     of those that need not be listed, how they are read and the ids of their episodes. skipped: number of other files in
     the folders, by suffix, most frequent first. unread: files of arrays or tables that are not read, with the reason,
-    which begins with NO_LAYOUT if a description can make them readable.
+    which begins with NO_LAYOUT if a description can make them readable. guessed: how files are read by a guess.
     """
 
     episodes: DiscoveredEpisodes
@@ -55,6 +55,7 @@ class Discovery:
     unread: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     unchanged: Mapping[str, tuple[str, Sequence[int]]] = field(default_factory=dict)
+    guessed: Mapping[str, str] = field(default_factory=dict)
 
     def count_formats(self, failed: Iterable[str] = ()) -> dict[str, tuple[int, int]]:
         """Return the numbers of locations and of episodes in each format, without failed ones, by their paths."""

@@ -20,6 +20,7 @@ from bridge.support.workers import workers
 from catalog.records import CheckFinding
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
+from wshard.formats.layouts.guessing.reference import warn_of_guesses, warn_of_unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -146,6 +147,8 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
             [path if os.path.lexists(path) else names.place(os.fspath(path)) for path in paths],
             remembered=catalog.episodes.read_as,
         )
+        warn_of_guesses(discovery.guessed)
+        warn_of_unread(discovery.unread)
         addresses, unreadable = [one.address for one in discovery.episodes], discovery.unreadable
     else:
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wshard.cli.interrupts import begin_work
-from wshard.errors import FilterError, UnknownEmbedderError, UnknownFormatError, UnknownIndexError, WShardError
+from wshard.errors import (
+    FilterError,
+    GuessWarning,
+    UnknownEmbedderError,
+    UnknownFormatError,
+    UnknownIndexError,
+    WShardError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,12 +57,15 @@ ActionColumnsOption = Annotated[
 def reported(interrupted: str = "") -> Iterator[None]:
     """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of commands.
 
-    Warnings are printed on one line, too, without code location. interrupted: message on Ctrl-C about the state left.
+    Warnings are printed on one line, too, without code location, and those of guesses whatever the filters of warnings.
+    interrupted: message on Ctrl-C about the state left.
     """
-    original_format, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
         begin_work()
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", GuessWarning)
+            warnings.showwarning = _print_warning
+            yield
     except KeyboardInterrupt:
         typer.echo(f"interrupted: {interrupted}" if interrupted else "interrupted", err=True)
         raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -68,12 +78,10 @@ def reported(interrupted: str = "") -> Iterator[None]:
         typer.echo(f"error: {message}", err=True)
         # An invalid filter is wrong usage: exit code 1 would mean that e.g. `wshard check` found problems.
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_ERRORS) else EXIT_FAILED) from None
-    finally:
-        warnings.formatwarning = original_format
 
 
-def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
-    return f"warning: {printable(str(message))}\n"
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"warning: {printable(str(message))}", err=True)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,16 @@ from typing import Annotated, Final
 
 import typer
 
-from wshard.cli.common import EXIT_FAILED, EXIT_USAGE, named_path, option_read, printable, reported
+from wshard.cli.common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    LayoutOption,
+    named_path,
+    option_read,
+    printable,
+    reading_options,
+    reported,
+)
 from wshard.core.messages import plural
 
 _ALIASES: Final = {"shard": "wshard", "dreamer": "dreamerv3", "npz": "dreamerv3"}
@@ -36,6 +45,7 @@ def export(
         ),
     ] = None,
     compression: CompressionOption = "none",
+    layout: LayoutOption = None,
 ) -> None:
     """Write an episode in another format next to its file, or to --output; the file itself is never overwritten."""
     from wshard.core.container.codec import Codec
@@ -57,7 +67,7 @@ def export(
     if path.resolve() in (output_path.resolve(), Path(target.location).resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
         raise typer.Exit(EXIT_USAGE)
-    report = convert_jobs(list_jobs([path]), target)
+    report = convert_jobs(list_jobs([path], reading_options("", layout)), target)
     for _, error in report.failed:
         typer.echo(f"error: {printable(str(error))}", err=True)
     if report.failed:

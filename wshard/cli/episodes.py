@@ -6,6 +6,7 @@ import os
 import warnings
 from collections import Counter
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -32,9 +33,10 @@ def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
     """
     from wshard.core.episode.protocol import EpisodeSpan
     from wshard.formats.detect import detect_format
+    from wshard.formats.open import guess_format
     from wshard.training.conversion.jobs import list_jobs, locations_below
 
-    if how:
+    if how or (path.is_file() and (how := guess_format(path))):
         return list_jobs([path], how)
     if path.exists():
         name = str(detect_format(path))
@@ -64,11 +66,22 @@ def path_of_argument(path: Path | str) -> Path:
     return Path(EpisodeSpan.parse(str(path)).address.uri)
 
 
-def check_own_file(path: Path, verb: str) -> None:
-    """Raise FormatError for the address of an episode, which commands such as `repair` do not accept."""
+def check_repairable(path: Path) -> None:
+    """Raise FormatError for what `repair` does not accept: the address of an episode, a file of another format."""
+    from wshard.cli.verified_files import SUFFIXES
+    from wshard.formats.detect import detect_format
+    from wshard.formats.layouts.layout import may_have_layout
+
     if not path.exists() and path_of_argument(path) != path and path_of_argument(path).exists():
         raise FormatError(
-            f"{path}: {verb}: expected a file, found the address of an episode in {path_of_argument(path)}"
+            f"{path}: repair: expected a file, found the address of an episode in {path_of_argument(path)}"
+        )
+    name = str(detect_format(path)) if path.exists() else ""
+    if name not in ("", "wshard", "shardpack") or (not name and may_have_layout(path.name)):
+        place = quote(str(path))
+        raise FormatError(
+            f"{path}: repair: expected a file {', '.join(SUFFIXES)}, found another format: `wshard verify {place}` "
+            f"says what is damaged, `wshard convert {place} FOLDER` takes the episodes that can be read"
         )
 
 
@@ -83,15 +96,15 @@ def resolve_steps(span: EpisodeSpan, length: int) -> tuple[int, int]:
 # ---- inspect -------------------------------------------------------------------------------------------------------
 
 
-def inspect_episodes(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
-    """Print one episode with its lanes, or a list of the episodes of a location."""
+def inspect_episodes(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool, is_stated: bool) -> None:
+    """Print one episode with its lanes, or the episodes of a location. is_stated: the user said its layout."""
     from wshard.cli.inspect_text import print_report
 
     if is_parent(path, jobs):
         _print_locations(path, jobs, as_json=as_json)
         return
     if len(jobs) != 1:
-        _print_list(path, jobs, as_json=as_json)
+        _print_list(path, jobs, as_json=as_json, is_stated=is_stated)
         return
     report = _report(jobs[0].span)
     if as_json:
@@ -134,7 +147,9 @@ def _format_of(address: EpisodeAddress) -> str:
     return parse_read_as(address.read_as)[0] or str(detect_format(address.uri)) or "wshard"
 
 
-def _print_list(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+def _print_list(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool, is_stated: bool) -> None:
+    from wshard.cli.inspect_text import shown_format
+
     items = _list_infos(jobs if as_json else jobs[:_MAX_LISTED])
     summary = {
         "path": str(path),
@@ -144,18 +159,20 @@ def _print_list(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: boo
     if as_json:
         print_json(summary | {"items": items})
         return
-    for name, value in {"path": path, "format": summary["format"], "episodes": len(jobs)}.items():
+    for name, value in {"path": path, "format": shown_format(str(summary["format"])), "episodes": len(jobs)}.items():
         typer.echo(f"{name:<11}: {printable(str(value))}")
     rows = [[one["key"], one["episode_id"], one["env_id"], one["length"], one["task"] or ""] for one in items]
     _print_table(("key", "episode", "env", "length", "task"), rows)
     if len(jobs) > _MAX_LISTED:
         typer.echo(f"and {plural(len(jobs) - _MAX_LISTED, 'episode')} more")
-    as_here = " with the same --layout" if jobs and jobs[0].span.address.read_as else ""
+    as_here = " with the same --layout" if is_stated else ""
     typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'{as_here}")
 
 
 def _print_locations(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
     """Print the locations below a folder with their formats and numbers of episodes."""
+    from wshard.cli.inspect_text import shown_format
+
     counts = Counter((job.span.address.uri, parse_read_as(job.span.address.read_as)[0] or "wshard") for job in jobs)
     items = [{"path": uri, "format": name, "total": count} for (uri, name), count in counts.items()]
     if as_json:
@@ -164,7 +181,8 @@ def _print_locations(path: Path | str, jobs: Sequence[ConversionJob], *, as_json
     for title, value in {"path": path, "locations": len(items), "episodes": len(jobs)}.items():
         typer.echo(f"{title:<11}: {printable(str(value))}")
     shown = items[:_MAX_LISTED]
-    _print_table(("location", "format", "episodes"), [[*item.values()] for item in shown])
+    rows = [(item["path"], shown_format(str(item["format"])), item["total"]) for item in shown]
+    _print_table(("location", "format", "episodes"), rows)
     if len(items) > len(shown):
         typer.echo(f"and {plural(len(items) - len(shown), 'location')} more")
     typer.echo(f"one of them: wshard inspect '{printable(str(shown[0]['path']))}'")

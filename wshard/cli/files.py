@@ -78,7 +78,7 @@ def inspect(
     else:
         jobs = list_jobs([path], how) if how or path.is_dir() else list_foreign(path)
     if jobs is not None:
-        inspect_episodes(location, jobs, as_json=as_json)
+        inspect_episodes(location, jobs, as_json=as_json, is_stated=bool(how))
         return
     report = inspect_file(location)
     if as_json:
@@ -161,15 +161,15 @@ def repair(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore an interleaved stream exactly, or recover every intact block or record of a damaged file."""
-    from wshard.cli.episodes import check_own_file
+    """Restore an interleaved stream exactly, or recover every intact block or record of a damaged .wshard file."""
+    from wshard.cli.episodes import check_repairable
     from wshard.core.repair.repair import repair_file
     from wshard.training.shardpack.inspect import is_shardpack
     from wshard.training.shardpack.repair import repair_shardpack
 
     if output is not None and in_place:
         raise typer.BadParameter("expected --output or --in-place, not both")
-    check_own_file(path, "repair")
+    check_repairable(path)
     report = (repair_shardpack if is_shardpack(path) else repair_file)(path, output, in_place=in_place)
     if as_json:
         print_json(asdict(report))
@@ -225,6 +225,7 @@ def cat(
         typer.Option("--format", "-f", help="Format (default: from the suffix of --output, else csv)."),
     ] = None,
     output: Annotated[Path | None, output_option("File to write (default: stdout).")] = None,
+    layout: LayoutOption = None,
 ) -> None:
     """Write a lane, or a span of it, as .npy, CSV or JSON."""
     from wshard.cli.episodes import resolve_steps
@@ -244,7 +245,7 @@ def cat(
     form = form or _lane_format(output)
     if output is not None:
         check_replaceable(output, f"an earlier lane as {form}", FIRST_BYTES[form])
-    with open_episode(episode_span.address) as episode:
+    with open_episode(episode_span.address, format_name=reading_options("", layout)) as episode:
         start, stop = resolve_steps(episode_span, episode.length)
         view = episode.lane_view(lane, verify=True)
         array = view[start:stop]

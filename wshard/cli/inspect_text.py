@@ -18,9 +18,20 @@ from wshard.core.repair.inspect import tree
 _WIDTH: Final = 60  # of the kinds of a lane
 
 
+def shown_format(name: str) -> str:
+    """Return the name of a format, or what a guess takes for what."""
+    from wshard.formats.layouts.named import describe_layout, is_guess
+
+    return describe_layout(name) if is_guess(name) else name
+
+
 def print_report(report: dict[str, Any]) -> None:
     """Print what inspect_file returned."""
-    size = {"file size": f"{report['file_size']} bytes"} if "file_size" in report else {"format": report["format"]}
+    size = (
+        {"file size": f"{report['file_size']} bytes"}
+        if "file_size" in report
+        else {"format": shown_format(report["format"])}
+    )
     lines = {"path": report["path"]} | size | {"blocks": len(report["blocks"])}
     if report["episode"]:
         episode = report["episode"]

@@ -19,23 +19,24 @@ def guess(
     ],
 ) -> None:
     """Write a description of a file's arrays: what each seems to be, and why, to edit and to give with --layout."""
+    from wshard.core.files.schemes import place_of
     from wshard.formats.detect import detect_format
-    from wshard.formats.layouts.guessing.arrays import has_arrays, why_unsure
     from wshard.formats.layouts.guessing.describe import describe_guess
     from wshard.formats.layouts.guessing.guess import guess_layout
+    from wshard.formats.layouts.guessing.reference import why_unsure
     from wshard.formats.table import OTHER_ARRAYS
 
     found = guess_layout(file)
     typer.echo(describe_guess(found), nl=False)
-    if (known := detect_format(file)) and known != OTHER_ARRAYS:
-        typer.echo(f"note: {printable(file)} is read as {known!s}, without a description", err=True)
-    choices = found.open_choices()
-    if has_arrays(file) and not choices and (why := why_unsure(found)):
-        typer.echo(f"note: an ingest takes it by this description only: {printable(why)}", err=True)
+    choices, known = found.open_choices(), detect_format(file)
     for choice in choices:
         typer.echo(f"open: {printable(choice)}", err=True)
     if choices:
         typer.echo('the description has to be edited before use: see the lines with "?"', err=True)
+    if known and known != OTHER_ARRAYS:
+        typer.echo(f"note: {printable(file)} is read as {known!s}, without a description", err=True)
+    elif not choices and (why := why_unsure(found, is_given=place_of(file).is_file())):
+        typer.echo(f"note: it is read with this description only (--layout): {printable(why)}", err=True)
 
 
 @app.command("list")

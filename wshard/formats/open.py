@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from wshard.core.chunks.reader import open_episode_file
 from wshard.core.episode.protocol import EpisodeAddress, Fingerprint, parse_read_as, read_as
+from wshard.core.files.file_object import OpenFilePlace
 from wshard.core.files.place import Place
 from wshard.core.files.schemes import place_of
 from wshard.core.made_sequence import MadeSequence
 from wshard.core.types import Format
 from wshard.errors import FormatError, MissingFileError
 from wshard.formats.base import open_source
-from wshard.formats.detect import detect_format, known_format
+from wshard.formats.detect import detect_format, format_of, known_format
 from wshard.formats.lane_map import MappedSource
+from wshard.formats.table import OTHER_ARRAYS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,6 +25,38 @@ if TYPE_CHECKING:
     from wshard.core.episode.protocol import EpisodeReader
     from wshard.core.files.schemes import Location
     from wshard.formats.source_base import SourceBase
+
+
+def find_reading(location: Location) -> str:
+    """Return how a location, or an open file, is read: its format or layout by its contents, else that of a guess.
+
+    A GuessWarning says that it is a guess, and which. Raises FormatError for what nothing reads, LayoutError where the
+    guess leaves something open, FileNotFoundError.
+    """
+    place = place_of(location)
+    name = format_of(place)
+    if not name:
+        place.status()
+    return guess_format(place, name) or known_format(None, name, place)
+
+
+def guess_format(location: Location, detected: str | None = None) -> str:
+    """Return how a file is read by a guess, "" for what has a format, and for files of which no guess is made.
+
+    The guess is that of an ingest. detected: what detect_format returns, where it is known. Warns and raises as
+    find_reading.
+    """
+    place = place_of(location)
+    name = detect_format(place) if detected is None else detected
+    if name not in ("", OTHER_ARRAYS) or isinstance(place, OpenFilePlace) or not place.is_file():
+        return ""
+    from wshard.formats.layouts.guessing import reference  # noqa: PLC0415  (of what has a format, none is made)
+
+    if not reference.can_guess(place.name):
+        return ""
+    found = reference.guess_reading(place, is_given=True).expect()
+    reference.warn_of_guesses({str(location): found})
+    return found
 
 
 def open_episode(
@@ -51,26 +85,25 @@ def open_episode(
     else:  # a file object; of anything else it says that it is none
         return open_episode_file(place, hashed=hashed)
     found = place_of(address.uri)
-    how = read_as(format_name) if format_name else address.read_as or detect_format(found)
+    how = read_as(format_name) if format_name else address.read_as or find_reading(found)
     if not address.key and how == Format.WSHARD:
         return open_episode_file(found, hashed=hashed)
-    with open_location(address.uri, how or None) as source:
+    with open_location(address.uri, how) as source:
         return source.open(address.key)
 
 
 def open_location(uri: str | os.PathLike[str] | Place, format_name: str | None = None) -> SourceBase:
     """Open a location of one or several episodes: a file, or a folder that a format detects as a whole.
 
-    format_name: as in open_source, or the `read_as` of an address; by default it is detected (detect_format). The
-    Source may be reused: it shows the location as it was when it was opened. A folder of episode files is several
-    locations. Raises UnknownFormatError, FileNotFoundError, UnknownSchemeError, and the errors of the
-    format.
+    format_name: as in open_source, or the `read_as` of an address; by default as find_reading says. The Source may be
+    reused: it shows the location as it was when it was opened. A folder of episode files is several locations. Raises
+    UnknownFormatError, FileNotFoundError, UnknownSchemeError, what find_reading raises, and the errors of the format.
     """
     place = place_of(uri)
     name, lane_map = parse_read_as(format_name or "")
     if not name:
         place.status()  # raises an error before a format is looked for
-    source = open_source(place, known_format(None, name or detect_format(place), place))
+    source = open_source(place, name or find_reading(place))
     return MappedSource(source, lane_map) if lane_map else source
 
 

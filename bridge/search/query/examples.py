@@ -16,7 +16,7 @@ from wshard.core.chunks.files import SUFFIX, is_episode, locate
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import shown
 from wshard.core.types import Episode
-from wshard.errors import FormatError, QueryError
+from wshard.errors import FormatError, LayoutError, QueryError
 from wshard.formats.base import OWN_DATA
 from wshard.formats.detect import detect_format
 
@@ -150,7 +150,8 @@ def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
             raise
         if os.path.isdir(path) and not (address.read_as or detect_format(path)):  # noqa: PTH112  (as above)
             raise QueryError(f"query: expected the path of an episode file, found a folder at {path!r}") from None
-        raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
+        advice = "" if isinstance(error, LayoutError) else f"; {OWN_DATA}"  # a guess that is not sure has its own
+        raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}{advice}") from error
     except (FileNotFoundError, IsADirectoryError):
         if not os.path.isdir(path):  # noqa: PTH112  (Path takes an empty text for the current folder)
             raise

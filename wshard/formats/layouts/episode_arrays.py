@@ -118,7 +118,12 @@ class EpisodeArrays:
 
 
 def has_steps(column: Any, length: int, rule: ArrayRule, *, is_short: bool) -> bool:
-    """Return True for a row per timestep; or one more of observations, or if the last row is no timestep: is_short."""
+    """Return True for a row per timestep; or one more of observations, or if the last row is no timestep: is_short.
+
+    Metadata have one if they are texts, which may change from timestep to timestep.
+    """
+    if rule.role == rules.METADATA and not (len(column.shape) == 1 and column.dtype.kind in "OSU"):
+        return False
     more = is_short or rule.extra or rule.role not in MUST_FIT or rule.role == rules.TIME
     return bool(column.shape) and not rule.once and length <= column.shape[0] - rule.first <= length + bool(more)
 

@@ -63,6 +63,12 @@ def guess_reference(description: str) -> str:
     return f"{LAYOUT}{_GUESSED}?{quote(description, _UNQUOTED)}"
 
 
+def is_guess(reference: str) -> bool:
+    """Return True for the name of a format that was guessed."""
+    name, _, options = reference.partition("?")
+    return name == f"{LAYOUT}{_GUESSED}" or (bool(options) and bool(parse_options(options).guessed))
+
+
 def layout_reference(given: str | os.PathLike[str]) -> str:
     """Return the name of the format of a layout, given by its name or the path of its description.
 
@@ -104,5 +110,5 @@ def describe_layout(name: str) -> str:
     if question and text == _GUESSED:
         layout = _guessed(options)
         taken = ", ".join(f"{rule.role}={rule.pattern}" for rule in layout.arrays if rule.role != SKIP)
-        return f"{layout.container} as {taken} (guessed; `wshard layout guess PATH` writes it down)"
+        return f"{layout.container} as {taken} (by guess)"
     return f"{unquote(text)} ({describe_options(parse_options(options))})" if question else f"layout {unquote(text)!r}"

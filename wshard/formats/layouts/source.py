@@ -173,7 +173,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             elif rule.role == rules.FINAL:
                 rows = np.asarray(column[()])[None] if rule.once else column
                 table.add_final(rule.name or "observations", rows, rows.shape[0] - 1)
-            elif rule.role == rules.METADATA or not has_steps(column, table.length, rule, is_short=is_short):
+            elif not has_steps(column, table.length, rule, is_short=is_short):
                 facts.add_array(path, rule, column)
             else:
                 times = column if rule.role == rules.TIME else times

@@ -16,7 +16,8 @@ from wshard.formats.base import load_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
 from wshard.formats.lane_map import MappedSource
-from wshard.formats.open import open_location
+from wshard.formats.layouts.guessing.reference import can_guess, guess_reading, warn_of_guesses, warn_of_unread
+from wshard.formats.open import guess_format, open_location
 from wshard.formats.wshard import SUFFIXES
 
 if TYPE_CHECKING:
@@ -66,13 +67,15 @@ def list_jobs(
     A folder that is no location but has some of other formats below it stands for all that is below. read_as: reading
     options for locations without their own; see EpisodeAddress. remembered: returns those of the others that are known,
     by their absolute paths. With several locations of several episodes, ids begin
-    with the name of the location; ids of spans end with their bounds. Raises the errors of open_location; but an
-    EpisodeSpan, or one of the locations below a folder, that cannot be opened becomes a job that fails.
+    with the name of the location; ids of spans end with their bounds. What is read by a guess is said as find_reading
+    does. Raises the errors of open_location; but an EpisodeSpan, or one of the locations below a folder, that cannot
+    be opened becomes a job that fails.
     """
     spans: list[EpisodeSpan] = []
     for location in locations:
         span = _span_of(location)
-        how = span.address.read_as or read_as or _remember(remembered, [span.address.uri]).get(span.address.uri, "")
+        uri = span.address.uri
+        how = span.address.read_as or read_as or _remember(remembered, [uri]).get(uri, "") or guess_format(uri)
         address = replace(span.address, read_as=how)
         if address.key:
             spans.append(replace(span, address=address))
@@ -93,8 +96,9 @@ def list_jobs(
 def locations_below(address: EpisodeAddress, remembered: Remembered | None = None) -> list[EpisodeAddress]:
     """Return the locations and episode files below a folder that is no location; none if all are this project's files.
 
-    They are those that an ingest of the folder would find; remembered: as in list_jobs. Raises OSError for a folder
-    that cannot be listed, and AmbiguousFormatError.
+    They are those that an ingest of the folder would find; remembered: as in list_jobs. A GuessWarning says which are
+    read by a guess, and which are not read since none is sure. Raises OSError for a folder that cannot be listed, and
+    AmbiguousFormatError.
     """
     place = place_of(address.uri)
     name, lane_map = parse_read_as(address.read_as)
@@ -104,7 +108,8 @@ def locations_below(address: EpisodeAddress, remembered: Remembered | None = Non
     ambiguous: dict[str, AmbiguousFormatError] = {}
     files = [*entries_below(place.uri, load_matchers(), failed, ambiguous)]
     known = _remember(remembered, [*ambiguous, *(path for path, _ in files)])
-    found = {path: kind for path, kind in files if kind or path in known}
+    guessed = _guess([path for path, kind in files if kind is None and path not in known])
+    found = {path: kind or guessed.get(path) for path, kind in files if kind or path in known or path in guessed}
     ambiguous = {path: error for path, error in ambiguous.items() if path not in known}
     if not ambiguous and not known and not {*found.values()} - {OWN_FORMAT}:
         return []
@@ -116,6 +121,22 @@ def locations_below(address: EpisodeAddress, remembered: Remembered | None = Non
         for path, kind in found.items()
         if kind != OWN_FORMAT or path in whole
     ]
+
+
+def _guess(paths: Iterable[str]) -> dict[str, str]:
+    """Return how files of no known format are read by a guess; says which are, and which are not, by warnings."""
+    found, unread = dict[str, str](), dict[str, str]()
+    for path in paths:
+        try:
+            guess = guess_reading(path, is_given=False) if can_guess(path) else None
+        except (OSError, WShardError) as error:
+            unread[path] = str(error).removeprefix(f"{path}: ")
+            continue
+        if guess is not None:
+            (found if guess.reference else unread)[path] = guess.reference or guess.why
+    warn_of_guesses(found)
+    warn_of_unread(unread)
+    return found
 
 
 def _remember(remembered: Remembered | None, paths: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from wshard.core.types import Episode, Format
 from wshard.errors import FormatError
 from wshard.formats.base import open_sink, open_source
-from wshard.formats.detect import format_of, format_to_write, known_format
+from wshard.formats.detect import format_to_write, known_format
+from wshard.formats.open import find_reading
 
 if TYPE_CHECKING:
     from wshard.core.container.codec_plan import Compression
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def load(path_or_file: Location, format: Format | str | None = None) -> Episode:  # noqa: A002  (the reference's name)
-    """Load the one episode of a path or binary file object; without `format`, it is detected by name or first bytes.
+    """Load the one episode of a path or binary file object; without `format`, it is found by name and content.
 
     format: one of types.Format, an entry point's name, or "package.module:attribute". Raises FormatError for an
     unknown format or several episodes, UnsupportedFormatError (a NotImplementedError), and what the format raises.
@@ -25,8 +26,7 @@ def load(path_or_file: Location, format: Format | str | None = None) -> Episode:
         >>> load("episodes/circle-02.wshard").length
         118
     """
-    name = known_format(format, format_of(path_or_file), path_or_file)
-    with open_source(path_or_file, name) as source:
+    with open_source(path_or_file, str(format or find_reading(path_or_file))) as source:
         keys = source.keys()
         if len(keys) != 1:
             raise FormatError(

@@ -19,7 +19,7 @@ from layout_files import FLAT, STEPS, save_h5, save_layout
 from wshard import open_episode
 from wshard.core.episode.step_texts import texts_of
 from wshard.errors import FormatError, LayoutError, LimitError, WShardError
-from wshard.formats.layouts.guessing.reference import guess_reference_of
+from wshard.formats.layouts.guessing.reference import guess_reading
 from wshard.formats.layouts.named import table_reference
 from wshard.formats.layouts.options import TableOptions
 from wshard.formats.layouts.source import LayoutSource
@@ -267,5 +267,5 @@ def test_lines_of_other_members_each_are_refused_at_once(tmp_path: Path) -> None
 def test_an_npz_file_named_as_a_table_is_called_one(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", q=np.zeros((40, 3)), t=np.arange(40) / 50)
     (tmp_path / "a.npz").rename(tmp_path / "a.csv")
-    with pytest.raises(LayoutError, match="its content is npz, whatever its name says"):
-        guess_reference_of(tmp_path / "a.csv", is_given=True)
+    with pytest.raises(LayoutError, match="no name says observation: `wshard layout guess"):
+        guess_reading(tmp_path / "a.csv", is_given=True).expect()

@@ -14,6 +14,7 @@ import pytest
 from wshard.errors import FormatError, LayoutError, WShardError
 from wshard.formats.layouts.guessing.describe import describe_guess
 from wshard.formats.layouts.guessing.guess import guess_layout
+from wshard.formats.layouts.guessing.reference import guess_reading
 from wshard.formats.layouts.named import layout_reference
 from wshard.formats.layouts.parse import parse_layout
 from wshard.formats.open import open_location
@@ -57,7 +58,7 @@ def test_readings_that_are_equally_likely_are_named(tmp_path):
     guess = guess_layout(tmp_path / "a.npz")
     described = describe_guess(guess)
     with pytest.raises(LayoutError, match=r"5 episodes of at most 9 timesteps, .*; or 9 episodes of at most 5"):
-        guess.expect_certain()
+        guess_reading(tmp_path / "a.npz", is_given=True).expect()
     with pytest.raises(LayoutError, match=r"\[?episodes\]?: by: a choice is open"):
         parse_layout(described, "a.toml")
     chosen = described.replace('by = "?"', 'by = "row"\naxis = 1')
@@ -195,9 +196,9 @@ def test_groups_of_timesteps_and_tables_without_names_stay_open(tmp_path):
             file[f"{number}/joints"], file[f"{number}/action"] = _numbers(7), _numbers(2)
     np.savetxt(tmp_path / "b.csv", _numbers(9, 3), delimiter=",")
     with pytest.raises(LayoutError, match="they may be timesteps"):
-        guess_layout(tmp_path / "a.h5").expect_certain()
+        guess_reading(tmp_path / "a.h5", is_given=True).expect()
     with pytest.raises(LayoutError, match="expected names of columns"):
-        guess_layout(tmp_path / "b.csv").expect_certain()
+        guess_reading(tmp_path / "b.csv", is_given=True).expect()
 
 
 def test_damaged_files_raise_typed_errors_only(tmp_path):
@@ -223,5 +224,5 @@ def test_a_unit_alone_is_a_clock_and_a_folder_names_the_layout(tmp_path: Path) -
     (tmp_path / "arm").mkdir()
     for name in ("rec_0", "rec_1"):
         (tmp_path / "arm" / f"{name}.csv").write_text("ms,x,y\n" + "".join(f"{k * 10},{k},{-k}\n" for k in range(9)))
-    layout = guess_layout(tmp_path / "arm").expect_certain()
+    layout = guess_layout(tmp_path / "arm").layout
     assert (layout.name, layout.rule_of("ms").role, layout.rule_of("ms").unit) == ("arm", "time", "ms")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from wshard.formats.layouts.guessing.describe import describe_guess
 from wshard.formats.layouts.guessing.guess import guess_layout
-from wshard.formats.layouts.guessing.table import guess_table
+from wshard.formats.layouts.guessing.reference import guess_reading
 from wshard.formats.layouts.named import describe_layout, layout_reference, table_reference
 from wshard.formats.layouts.options import TableOptions
 from wshard.formats.open import open_location
@@ -70,7 +70,7 @@ def test_columns_stand_apart_by_their_gaps_in_the_whole_file(x: Any, y: Any, u1:
         SAVED[suffix](frame, path)
         _check(path, table_reference(OPTIONS), frame, {**state, "action/actions": ["u0", "u1"]})  # as the user says
         acting = {"action/actions": ["u0"], "action/u1": ["u1"]} if "u1" in sparse else {"action/actions": ["u0", "u1"]}
-        _check(path, guess_table(path), frame, {**state, **acting})
+        _check(path, guess_reading(path, is_given=True).expect(), frame, {**state, **acting})
 
 
 def test_a_guess_says_which_columns_stand_apart_and_is_read_so(tmp_path: Path) -> None:
@@ -78,7 +78,9 @@ def test_a_guess_says_which_columns_stand_apart_and_is_read_so(tmp_path: Path) -
     frame.to_csv(tmp_path / "runs.csv", index=False)
     described = describe_guess(guess_layout(tmp_path / "runs.csv"))
     assert described.count("; more than 10% of its rows lack a value: a lane of its own\n") == 2
-    assert describe_layout(guess_table(tmp_path / "runs.csv")).endswith("actions u0, u1, sparse y, u1 apart)")
+    assert describe_layout(guess_reading(tmp_path / "runs.csv", is_given=True).expect()).endswith(
+        "actions u0, u1, sparse y, u1 apart)"
+    )
     (tmp_path / "own.toml").write_text(described)
     own = layout_reference(tmp_path / "own.toml")
     assert sorted(_lanes(tmp_path / "runs.csv", own)[0]) == ["action/actions", "action/u1", "signal/state", "signal/y"]
@@ -91,7 +93,7 @@ def test_a_sparse_column_with_the_name_of_the_lane_is_one_of_it(tmp_path: Path) 
     frame = _frame(x=range(9)).rename(columns={"x": "state"})
     frame.to_csv(tmp_path / "runs.csv", index=False)
     expected = {"signal/state": ["state", "y", "z"], "action/actions": ["u0", "u1"]}
-    for how in (guess_table(tmp_path / "runs.csv"), table_reference(OPTIONS)):
+    for how in (guess_reading(tmp_path / "runs.csv", is_given=True).expect(), table_reference(OPTIONS)):
         _check(tmp_path / "runs.csv", how, frame, expected)
 
 

@@ -196,7 +196,7 @@ def _doubts_about(flags: Sequence[ArrayFacts], merged: Array, paths: str) -> tup
 
 def weak_boundaries(arrays: Sequence[ArrayFacts], labels: Mapping[str, Array], rows: int) -> list[Boundary]:
     """Return where columns whose names say nothing may begin episodes: counters, and values that stay for some rows."""
-    known = (names.UNKNOWN, names.COUNTER, names.ID, names.TASK, names.EPISODE)
+    known = (names.UNKNOWN, names.COUNTER, names.ID, names.TASK, names.TASK_NUMBER, names.EPISODE)
     found: list[Boundary] = []
     for facts in arrays:
         values = labels.get(facts.path)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wshard.errors import LayoutError
-
 if TYPE_CHECKING:
     from wshard.formats.layouts.guessing.readings import EpisodeGuess
     from wshard.formats.layouts.guessing.roles import ArrayGuess
@@ -34,13 +32,3 @@ class LayoutGuess:
         if len(self.episodes.readings) > 1:
             found.append(f"equally likely: {'; or '.join(one.why for one in self.episodes.readings)}")
         return found + [f"{one.path!r}: unit: {one.why}" for one in self.arrays if one.is_open]
-
-    def expect_certain(self) -> EpisodeLayout:
-        """Return the layout; raises LayoutError where something is open."""
-        if choices := self.open_choices():
-            raise LayoutError(
-                f"{self.place}: expected a layout that can be guessed, found what can be read in several ways: "
-                f"{'. '.join(choices)}. `wshard layout guess {self.place}` writes a description to edit; give it "
-                f"with --layout"
-            )
-        return self.layout

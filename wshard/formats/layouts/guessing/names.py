@@ -18,6 +18,7 @@ ACTION, OBSERVATION, NEXT, REWARD, END, LAST, TRUNCATED = (
 )
 SUCCESS, TASK, ENVIRONMENT, ID, TIME, COUNTER, MASK = "success", "task", "environment", "id", "time", "counter", "mask"
 EPISODE, LENGTHS, STOPS, STARTS, STATISTIC, UNKNOWN = "episode", "lengths", "stops", "starts", "statistic", ""
+TASK_NUMBER = "task number"
 
 TELLING: Final = frozenset((END, LAST, TRUNCATED, TIME, COUNTER, EPISODE, LENGTHS, STOPS, STARTS))
 """Meanings of columns that tell episodes apart."""
@@ -132,6 +133,7 @@ def _of_episodes(tokens: list[str], words: set[str]) -> str:
         COUNTER: words <= _INDEXES - {"indices"} | _COUNTERS | {"global"},
         STOPS: words & _STOPS and words <= _STOPS | _EPISODES | _INDEXES | _OF_PLACES,
         TASK: words & _TASKS and not words & _INDEXES,
+        TASK_NUMBER: words & _TASKS and words <= _TASKS | _INDEXES,
         ENVIRONMENT: words & _ENVIRONMENTS or (words & _ACTORS and words <= _ACTORS | _INDEXES),
         ID: tokens in (["uuid"], ["name"]),
     }

@@ -1,24 +1,99 @@
-"""Guess how a file is read that is of no known format: one owner for ingests, and for what is checked before them."""
+"""Guess how a file is read that is of no known format: one owner for ingests, and for all that reads without one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import warnings
+from dataclasses import dataclass
+from shlex import quote
+from typing import TYPE_CHECKING, Final
 
-from wshard.formats.layouts.guessing.arrays import guess_arrays, has_arrays
-from wshard.formats.layouts.guessing.table import guess_table, is_table
+from wshard.core.messages import plural
+from wshard.errors import GuessWarning, LayoutError
+from wshard.formats.layouts import layout as rules
+from wshard.formats.layouts.guessing.arrays import why_unclear
+from wshard.formats.layouts.guessing.describe import state_layout
+from wshard.formats.layouts.guessing.guess import guess_layout
+from wshard.formats.layouts.guessing.table import refer_to_table
+from wshard.formats.layouts.layout import SUFFIXES
+from wshard.formats.layouts.named import describe_layout, guess_reference
+from wshard.formats.table import how_to_describe
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wshard.core.files.schemes import Location
+    from wshard.formats.layouts.guessing.layout_guess import LayoutGuess
+
+NO_COLUMN: Final = "it has no column of episodes or times"
+"""Why a table that no user named is not read."""
+
+_GUESSED: Final = (*SUFFIXES["table"], *SUFFIXES["npz"], *SUFFIXES["hdf5"])
+
+
+@dataclass(frozen=True)
+class ReadingGuess:
+    """How a file is read by a guess: the name of a format, a reference of layouts.named; or "", and why it is none."""
+
+    place: str
+    reference: str
+    why: str = ""
+
+    def expect(self) -> str:
+        """Return the name of the format; raises LayoutError, which says what is open, for none."""
+        if self.why:
+            raise LayoutError(
+                f"{self.place}: expected a file of a known format or layout, or one whose arrays say what they are; "
+                f"{self.why}: {how_to_describe(self.place)}"
+            )
+        return self.reference
 
 
 def can_guess(name: str) -> bool:
-    """Return True for a file of whose content a guess is made: a table, or arrays by name."""
-    return is_table(name) or has_arrays(name)
+    """Return True for a file whose name says that a guess is made of its content: a table, or arrays by name."""
+    return name.lower().endswith(_GUESSED)
 
 
-def guess_reference_of(location: Location, *, is_given: bool) -> str:
-    """Return the name of the format by a guess: a reference of layouts.named.
+def guess_reading(location: Location, *, is_given: bool) -> ReadingGuess:
+    """Return how a file of no known format is read; is_given: as for why_unsure.
 
-    is_given: as for guess_table. Raises LayoutError where it is not sure, and what opening the file raises.
+    Raises what opening the file raises.
     """
-    return guess_table(location, is_given=is_given) if is_table(str(location)) else guess_arrays(location)
+    guess = guess_layout(location)
+    if why := why_unsure(guess, is_given=is_given):
+        return ReadingGuess(str(location), "", why)
+    return ReadingGuess(str(location), refer_to_table(guess) or guess_reference(state_layout(guess)))
+
+
+def why_unsure(guess: LayoutGuess, *, is_given: bool) -> str:
+    """Return why a guess is taken by a description only: what is open, or what no name says; "" if it is taken.
+
+    is_given: the user named the file; other tables, which may be anything, need a column of episodes or times.
+    """
+    if choices := guess.open_choices():
+        return ". ".join(choices)
+    if guess.layout.container != "table":
+        return why_unclear(guess) if can_guess(guess.place) else "no guess is made of such files"
+    has_time = any(one.role == rules.TIME for one in guess.arrays)
+    return "" if is_given or has_time or guess.layout.episodes.by != rules.FILE else NO_COLUMN
+
+
+def warn_of_guesses(found: Mapping[str, str]) -> None:
+    """Say by a GuessWarning for each way of reading which files are read so; found: names of formats by path."""
+    paths: dict[str, list[str]] = {}
+    for path, reference in found.items():
+        paths.setdefault(reference, []).append(path)
+    for reference, (first, *others) in paths.items():
+        named = f"{first} and {plural(len(others), 'other file')}" if others else first
+        warnings.warn(
+            f"{named}: read by a guess: {describe_layout(reference)}; `wshard layout guess {quote(first)}` writes it "
+            f"down for --layout",
+            GuessWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_unread(unread: Mapping[str, str]) -> None:
+    """Say by a GuessWarning that files are not read, and why the first of them is not; unread: the reasons by path."""
+    for path, why in [*unread.items()][:1]:
+        more = f" and {plural(len(unread) - 1, 'other file')}" if len(unread) > 1 else ""
+        warnings.warn(f"not read: {path}{more}: {why}: {how_to_describe(path)}", GuessWarning, stacklevel=3)

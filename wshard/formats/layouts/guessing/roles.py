@@ -113,10 +113,10 @@ def _role_of(facts: ArrayFacts, more: int | None, found: EpisodeGuess) -> tuple[
 def _of_steps(facts: ArrayFacts, more: int, *, is_column: bool) -> tuple[str, str]:
     """Return what an array with a row per timestep is."""
     if facts.kind in (TEXT, IMAGES):
-        role = _TEXTS.get(facts.meaning, rules.OBSERVATION) if facts.kind == TEXT else rules.OBSERVATION
-        return rules.OBSERVATION if role == rules.ID else role, f"{facts.kind}, one per timestep"
-    if facts.meaning in _PLACES and is_column:
-        return rules.SKIP, "its name: it tells episodes apart, or counts their rows"
+        role = _TEXTS.get(facts.meaning, rules.METADATA) if facts.kind == TEXT else rules.OBSERVATION
+        return rules.METADATA if role == rules.ID else role, f"{facts.kind}, one per timestep"
+    if facts.meaning in (*_PLACES, names.TASK_NUMBER) and is_column:
+        return rules.SKIP, "its name: it tells episodes or tasks apart, or counts rows"
     if facts.meaning in _OF_STEPS and is_column and not more and facts.kind in _KINDS.get(facts.meaning, (FLAGS,)):
         return _OF_STEPS[facts.meaning]
     if facts.meaning == names.ACTION and not more:
