@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bridge.episodes.file_search import FileSearch, missing_place
 from bridge.episodes.found import DiscoveredEpisodes
@@ -21,9 +21,9 @@ from wshard.formats.layouts.guessing.reference import ReadingGuess, can_guess, g
 from wshard.formats.layouts.layout import SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from bridge.episodes.locations import UnchangedSince
+    from bridge.episodes.locations import EarlierReadings
     from wshard.core.files.place import Place as FilePlace
 
     Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
@@ -39,22 +39,18 @@ def discover(
     places: Sequence[Place],
     *,
     may_be_gone: bool = False,
-    remembered: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {},
-    unchanged_since: UnchangedSince | None = None,
+    earlier: EarlierReadings | None = None,
     without_maps: bool = False,
-    moved: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {},
 ) -> Discovery:
     """Find the episodes at the paths; folders are searched recursively, hidden names are skipped.
 
     A manifest stands for the chunks that it lists: these are skipped, also if they are passed themselves. Files and
     folders that a format detects as a location yield all their episodes or, by an address, the one with the key. Any
     other file that is passed itself is included whatever its suffix. An EpisodeAddress may specify how to read its
-    location; for others, remembered(locations) returns what earlier ingests stored, without_maps: but for their maps of
-    lanes, and moved(files) does so for files of no known format that are not catalogued. unchanged_since(location,
-    state) returns the ids of its episodes if it need not be listed. may_be_gone: treat a missing path as an empty
-    folder; otherwise, a folder without episodes is unreadable. A wrong place is unreadable beside others; raises the
-    error of the first one if all are: SourceNotFoundError for a missing path or one without episodes,
-    EntryNotFoundError for a key of a file without keys, UnknownSchemeError.
+    location; others are read as earlier ingests did, without_maps: but for their maps of lanes. may_be_gone: treat a
+    missing path as an empty folder; otherwise, a folder without episodes is unreadable. A wrong place is unreadable
+    beside others; raises the error of the first one if all are: SourceNotFoundError for a missing path or one without
+    episodes, EntryNotFoundError for a key of a file without keys, UnknownSchemeError.
     """
     search, wrong = FileSearch(without_maps=without_maps), list[tuple[EpisodeAddress, WShardError]]()
     for place in places:
@@ -63,8 +59,8 @@ def discover(
             search.add_place(address, may_be_gone=may_be_gone)
         except WShardError as error:
             wrong.append((address, error))
-    listings = Listings(unchanged_since)
-    episodes = _list_episodes(search, _Memory(remembered, moved), listings)
+    listings = Listings(earlier)
+    episodes = _list_episodes(search, listings)
     search.unreadable += listings.unreadable
     without = [path for path in search.without if not _has_some(locate(path.uri), search.locations)]
     wrong += [(EpisodeAddress(locate(path.uri)), _empty(path)) for path in without]
@@ -123,22 +119,20 @@ def _empty(path: FilePlace) -> SourceNotFoundError:
     return SourceNotFoundError(f"no episodes in {path}: {describe_arrays(path) or expected}")
 
 
-class _Memory(NamedTuple):
-    """How the archive reads locations, and files that it has at other paths."""
+def _stored_readings(search: FileSearch, earlier: EarlierReadings) -> dict[str, str]:
+    """Return how the archive reads what was found, also if it has that elsewhere."""
+    stored = earlier.of_paths([*search.locations, *search.ambiguous, *search.unknown])
+    kinds = dict.fromkeys(search.unknown, "") | {
+        path: name for path, how in search.locations.items() if (name := parse_read_as(how)[0]) == how
+    }
+    stored |= earlier.of_moved({path: name for path, name in kinds.items() if path not in stored})
+    return {path: read_as(parse_read_as(how)[0]) for path, how in stored.items()} if search.without_maps else stored
 
-    remembered: Callable[[Sequence[str]], Mapping[str, str]]
-    moved: Callable[[Sequence[str]], Mapping[str, str]]
 
-
-def _list_episodes(search: FileSearch, memory: _Memory, listings: Listings) -> DiscoveredEpisodes:
+def _list_episodes(search: FileSearch, listings: Listings) -> DiscoveredEpisodes:
     """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
     search.read_as = ""  # the places are searched
-    paths = [*search.locations, *search.ambiguous, *search.unknown]
-    stored = dict(memory.remembered(paths)) if paths else {}
-    others = [path for path in search.unknown if path not in stored]
-    stored |= memory.moved(others) if others else {}
-    if search.without_maps:
-        stored = {path: read_as(parse_read_as(how)[0]) for path, how in stored.items()}
+    stored = {} if listings.earlier is None else _stored_readings(search, listings.earlier)
     for path, is_given in search.unknown.items():
         if path in stored:
             search.locations[path] = stored[path]

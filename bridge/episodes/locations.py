@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import xxhash
 
 from bridge.episodes.read import Failure, attempt
 from wshard import __version__
-from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, Fingerprint, parse_read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import WShardError
 from wshard.formats.base import source_class
@@ -25,14 +25,13 @@ from wshard.formats.open import list_episodes
 from wshard.formats.table import FORMATS, LAYOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from bridge.episodes.found import DiscoveredEpisodes
+    from catalog.catalog import Catalog
     from wshard.errors import MissingFileError
     from wshard.formats.layouts.layout import EpisodeLayout
     from wshard.formats.open import LocationEpisodes
-
-    UnchangedSince: TypeAlias = Callable[[str, str], Sequence[int] | None]
 
 
 @dataclass(frozen=True)
@@ -117,14 +116,80 @@ class BelongingFiles:
         return suffix.lower() in SUFFIXES["video"] and stem in self._stems
 
 
+class EarlierReadings:
+    """How an archive reads locations, by what earlier ingests stored of them and of files that have moved since.
+
+    lists_unchanged: list also the episodes of locations whose files have not changed.
+    """
+
+    def __init__(self, catalog: Catalog, *, lists_unchanged: bool = True) -> None:
+        self._episodes, self.lists_unchanged = catalog.episodes, lists_unchanged
+
+    def of_paths(self, paths: Sequence[str]) -> dict[str, str]:
+        """Return the reading options of the catalogued ones of these locations."""
+        return self._episodes.read_as(paths) if paths else {}
+
+    def unchanged_since(self, path: str, state: str) -> Sequence[int] | None:
+        """Return the ids of a location's episodes if it had this state when it was listed last."""
+        return self._episodes.unchanged_since(path, state)
+
+    def has_maps(self, name: str) -> bool:
+        """Return whether lanes of episodes in this format have other names in the archive."""
+        return any(parse_read_as(one)[0] == name for one in self._episodes.mapped_readings())
+
+    def of_moved(self, formats: Mapping[str, str]) -> dict[str, str]:
+        """Return how to read those of these new files and locations that the archive has elsewhere, by size and time.
+
+        formats: the format of each, by path, "" if no format knows it. The catalog has layouts, and maps of lanes, by
+        paths alone; files keep size and time when they or their folders are renamed.
+        """
+        near: dict[str, list[str]] = {}
+        for path, name in formats.items():
+            if place_of(path).is_local:  # in an object store a copy has a time of its own
+                near.setdefault(name, []).append(path)
+        unknown = near.pop("", [])
+        found: dict[str, str] = {}
+        for reading in self._episodes.readings(LAYOUT) if unknown else ():
+            found |= dict.fromkeys(self._same(reading, self._likely(reading, unknown)), reading)
+        for reading in self._episodes.mapped_readings() if near else ():
+            found |= dict.fromkeys(self._same(reading, near.get(parse_read_as(reading)[0], ())), reading)
+        return found
+
+    def _likely(self, reading: str, paths: Sequence[str]) -> list[str]:
+        """Return the files whose size and time are those of an episode, without opening any; of a layout."""
+        try:
+            layout = find_layout(parse_read_as(reading)[0])
+        except WShardError:  # its description is gone
+            return []
+        beside = [] if layout.file is None else [layout.file]
+        states: dict[str, Fingerprint] = {}
+        for path in paths:
+            with suppress(OSError):
+                states[path] = Fingerprint.of(path, *beside)
+        if layout.has_files:  # they count, too
+            most = self._episodes.highest_fingerprint(reading)
+            return [path for path, one in states.items() if one.size <= most.size and one.mtime_ns <= most.mtime_ns]
+        known = self._episodes.known_fingerprints(reading, {*states.values()})
+        return [path for path, one in states.items() if one in known]
+
+    def _same(self, reading: str, paths: Sequence[str]) -> list[str]:
+        """Return the locations of which an episode, if it is read so, is as large and as old as a catalogued one."""
+        found: dict[str, Fingerprint] = {}
+        for path in paths:
+            with suppress(OSError, WShardError, StopIteration):  # not of this layout
+                found[path] = next(iter(list_episodes(path, reading)))[1]
+        known = self._episodes.known_fingerprints(reading, {*found.values()}) if found else set()
+        return [path for path, one in found.items() if one in known]
+
+
 @dataclass
 class Listings:
     """The episodes of the locations that were added; states, unchanged, incomplete, unreadable: as in Discovery.
 
-    unchanged_since(path, state) returns the ids of a location's episodes if it need not be listed.
+    earlier: None to list all.
     """
 
-    unchanged_since: UnchangedSince | None
+    earlier: EarlierReadings | None
     episodes: list[LocationEpisodes] = field(default_factory=list)
     states: dict[str, tuple[str, int]] = field(default_factory=dict)
     unchanged: dict[str, tuple[str, Sequence[int]]] = field(default_factory=dict)
@@ -134,8 +199,9 @@ class Listings:
     def add(self, path: str, how: str, keys: Collection[str]) -> None:
         """Add a location, or its episodes of these keys if there are any."""
         # Of before it is listed: what changes meanwhile is found the next time.
-        state = location_state(path, how) if self.unchanged_since is not None and not keys else None
-        if self.unchanged_since is not None and state and (ids := self.unchanged_since(path, state)):
+        earlier = None if keys or self.earlier is None or self.earlier.lists_unchanged else self.earlier
+        state = None if earlier is None else location_state(path, how)
+        if earlier is not None and state and (ids := earlier.unchanged_since(path, state)):
             self.unchanged[path] = how, ids
             return
         incomplete: list[Failure] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import threading
@@ -13,14 +12,13 @@ from typing import TYPE_CHECKING, Final, Self
 from bridge.support.batches import BATCH
 from wshard.core.episode.protocol import Fingerprint, parse_read_as
 from wshard.core.files.schemes import place_of
-from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
+from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
 from wshard.formats.detect import detect_format, is_recognised
 from wshard.formats.lazy_source import LazySource
-from wshard.formats.open import list_episodes, open_episode, open_location
-from wshard.formats.table import LAYOUT
+from wshard.formats.open import open_episode, open_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from catalog.catalog import Catalog
     from catalog.records import Asset, Known
@@ -235,20 +233,3 @@ def known_episodes(
         known = catalog.episodes.known([*{address.uri for address in batch}], {address.key for address in batch})
         entries = {(uri, entry.key): entry for uri, found in known.items() for entry in found}
         yield from ((address, entries.get((address.uri, address.key))) for address in batch)
-
-
-def find_moved_readings(catalog: Catalog, paths: Sequence[str]) -> dict[str, str]:
-    """Return how to read those of these files that are files of a layout of the archive elsewhere, by size and time.
-
-    Files keep both when they or their folders are renamed; the catalog knows layouts by the path alone.
-    """
-    near = [path for path in paths if place_of(path).is_local]  # in an object store a copy has a time of its own
-    found: dict[str, str] = {}
-    for reading in catalog.episodes.readings(LAYOUT) if near else ():
-        fingerprints: dict[str, Fingerprint] = {}
-        for path in near:
-            with contextlib.suppress(OSError, WShardError, StopIteration):  # not of this layout, or no description
-                fingerprints[path] = next(iter(list_episodes(path, reading)))[1]
-        known = catalog.episodes.known_fingerprints(reading, fingerprints.values())
-        found |= {path: reading for path, one in fingerprints.items() if one in known}
-    return found

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from bridge.archive import archive_of
 from bridge.episodes.discover import discover
-from bridge.episodes.open import find_moved_readings, known_episodes
+from bridge.episodes.locations import EarlierReadings
+from bridge.episodes.open import known_episodes
 from bridge.ingest.frames import check_stride, load_encoder
 from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.inputs import listed_paths, read_inputs
@@ -233,15 +234,8 @@ class TrajectoryIngestor:
 
     def _discover(self, inputs: IngestInputs, *, may_be_gone: bool, without_maps: bool) -> Discovery:
         """Find the episodes; those of known locations are read as before, but for their maps if without_maps."""
-        known = self._archive.catalog.episodes
-        return discover(
-            inputs.paths,
-            may_be_gone=may_be_gone,
-            remembered=known.read_as,
-            unchanged_since=known.unchanged_since,
-            without_maps=without_maps,
-            moved=partial(find_moved_readings, self._archive.catalog),
-        )
+        earlier = EarlierReadings(self._archive.catalog, lists_unchanged=False)
+        return discover(inputs.paths, may_be_gone=may_be_gone, earlier=earlier, without_maps=without_maps)
 
     def _unknown(self, incomplete: Sequence[Failure]) -> list[Failure]:
         """Return the failures of episodes that the catalog does not have; others are reported as missing."""

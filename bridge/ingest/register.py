@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from bridge.episodes.files import find_empty_folder, find_whole_files, lists_nothing
 from bridge.episodes.found import ChosenEpisodes, FoundEpisode
-from bridge.episodes.locations import list_location
+from bridge.episodes.locations import EarlierReadings, list_location
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, lost_failure, read_episodes
 from bridge.ingest.moves import find_displaced, match_moved
@@ -218,6 +218,8 @@ def find_new_or_changed(
     """
     new, changed, others = array("q"), array("q"), array("q") if unchanged is None else unchanged
     mapped: dict[int, str] = {}  # how files are read for which a map was given before, or is no longer
+    earlier = EarlierReadings(catalog)
+    may_have_moved, positions = earlier.has_maps(OWN_FORMAT), dict[str, int]()
     with OpenLocations() as locations:
         entries = known_episodes(catalog, (episode.address for episode in episodes))
         for position, (found, (_, known)) in enumerate(zip(episodes, entries, strict=True)):
@@ -230,6 +232,10 @@ def find_new_or_changed(
                 mapped[position] = ""
             elif not stated and parse_read_as(before)[0] == OWN_FORMAT:
                 mapped[position] = before
+            elif not stated and known is None and may_have_moved:
+                positions[found.address.uri] = position
+    moved = earlier.of_moved(dict.fromkeys(positions, OWN_FORMAT))
+    mapped |= {positions[path]: how for path, how in moved.items()}
     return ChosenEpisodes(episodes, new + changed, mapped)
 
 

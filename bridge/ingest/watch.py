@@ -11,14 +11,13 @@ import math
 import os
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.discover import discover
 from bridge.episodes.files import is_complete, is_unfinished, state_of, whole_of
-from bridge.episodes.open import find_moved_readings
+from bridge.episodes.locations import EarlierReadings
 from bridge.episodes.read import Failure
 from bridge.ingest.register import find_new_or_changed
 from bridge.ingest.report import IngestReport
@@ -202,8 +201,7 @@ def _below(folder: str, matchers: Matchers) -> Iterator[str]:
 
 def _unknown(catalog: Catalog, places: Sequence[str]) -> list[str]:
     """Return the files and locations in these folders that are new or changed."""
-    again = partial(find_moved_readings, catalog)
-    discovery = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as, moved=again)
+    discovery = discover(places, may_be_gone=True, earlier=EarlierReadings(catalog))
     try:
         unseen = find_new_or_changed(catalog, discovery.episodes)
     except CatalogError:  # ingest reports it

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bridge.episodes.discover import discover
+from bridge.episodes.locations import EarlierReadings
 from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, attempt
 from bridge.names import EpisodeNames
@@ -145,7 +146,7 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
         names = EpisodeNames(catalog)
         discovery = discover(
             [path if os.path.lexists(path) else names.place(os.fspath(path)) for path in paths],
-            remembered=catalog.episodes.read_as,
+            earlier=EarlierReadings(catalog),
         )
         warn_of_guesses(discovery.guessed)
         warn_of_unread(discovery.unread)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import literal, select
+from sqlalchemy import func, literal, select
 
 from catalog.database import roots as places
 from catalog.database.engine import absolute_path, one_of
@@ -123,6 +123,21 @@ class Episodes:
         statement = select(*columns).where(episode.c.format.startswith(prefix, autoescape=True)).distinct()
         with self._session.read() as connection:
             return sorted(read_as(*row) for row in connection.execute(statement))
+
+    def mapped_readings(self) -> list[str]:
+        """Return the reading options of the episodes whose lanes have other names than in their files."""
+        statement = select(episode.c.format, episode.c.lane_map).where(episode.c.lane_map != "").distinct()
+        with self._session.read() as connection:
+            return sorted(read_as(*row) for row in connection.execute(statement))
+
+    def highest_fingerprint(self, reading: str) -> Fingerprint:
+        """Return the largest size, and the newest time, of the episodes with these reading options; 0 of none."""
+        format_name, lane_map = parse_read_as(reading)
+        statement = select(func.max(episode.c.size), func.max(episode.c.mtime_ns))
+        is_read_so = (episode.c.format == format_name, episode.c.lane_map == lane_map)
+        with self._session.read() as connection:
+            size, mtime_ns = connection.execute(statement.where(*is_read_so)).one()
+        return Fingerprint(size or 0, mtime_ns or 0)
 
     def known_fingerprints(self, reading: str, candidates: Collection[Fingerprint]) -> set[Fingerprint]:
         """Return those of the candidates that an episode with these reading options has."""

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from bridge.episodes.chosen_spans import find_spans
-from wshard import TrajectoryIngestor, open_archive
+from wshard import TrajectoryIngestor, open_archive, save_wshard
 from wshard.errors import CollectionError
+from wshard.formats.base import open_sink
+from wshard.formats.layouts.source import LayoutSource
+from wshard.formats.open import open_location
+from wshard.testing import make_episode
 
 _BY_GROUP = """layout = 1
 name = "{name}"
@@ -120,3 +124,52 @@ def test_files_of_a_layout_whose_folder_is_renamed_keep_what_people_wrote(folder
     assert (report.moved, report.new, [*report.unread]) == (6, 0, [str(folder / "older" / "other.npz")])
     with open_archive(folder / "archive") as archive:
         assert archive.catalog.query.count("tag:good") == archive.catalog.query.count() == 6
+
+
+def test_files_that_nothing_reads_are_not_tried_by_the_layouts_of_the_archive(folder, monkeypatch):
+    ingest(folder, "runs")
+    for number in range(3):
+        np.savez(folder / "logs" / f"other{number}.npz", q=np.arange(3 + number))
+    opened = []
+    monkeypatch.setattr(LayoutSource, "keys", _recording(opened, LayoutSource.keys))
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        report = ingestor.ingest(folder / "logs")
+    assert (report.unchanged, len(report.unread)) == (6, 3)
+    assert {*opened} == {str(folder / "logs" / f"log{number}.h5") for number in range(2)}
+
+
+def _recording(opened, keys):
+    def list_keys(source):
+        opened.append(str(source._place))
+        return keys(source)
+
+    return list_keys
+
+
+def _write(path, kind):
+    path.parent.mkdir()
+    if kind == "wshard":
+        save_wshard(make_episode(0), path)
+        return
+    with open_sink(path, kind) as sink:
+        sink.write(make_episode(0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("wshard", "a.wshard"), ("robomimic", "a.hdf5"), ("lerobot", "a"), ("zarr", "a.zarr")]
+)
+def test_a_moved_location_keeps_the_names_that_a_map_gave_its_lanes(tmp_path, kind, name):
+    _write(tmp_path / "in" / name, kind)
+    with open_location(tmp_path / "in" / name) as source:
+        lane = next(lane for lane in source.info(source.keys()[0]).lanes if lane.endswith("joint_pos"))
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        first = ingestor.ingest(tmp_path / "in" / name, lane_map={lane.partition("/")[2]: "arm"})
+        assert (first.new, first.failed) == (1, [])
+        (tmp_path / "in").rename(tmp_path / "moved")
+        report = ingestor.ingest(tmp_path / "moved", prune=True)
+        assert (report.moved, report.new, report.failed) == (1, 0, [])
+        (row,) = ingestor._archive.catalog.query.select("").rows
+        assert "arm" in row.lane_map
+        ingestor.ingest(tmp_path / "moved", lane_map={})
+        (row,) = ingestor._archive.catalog.query.select("").rows
+        assert row.lane_map == ""
