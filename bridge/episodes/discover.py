@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -21,7 +22,7 @@ from wshard.formats.layouts.guessing.reference import ReadingGuess, can_guess, g
 from wshard.formats.layouts.layout import SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from bridge.episodes.locations import EarlierReadings
     from wshard.core.files.place import Place as FilePlace
@@ -67,10 +68,13 @@ def discover(
     if wrong and len(wrong) == len(places):
         raise wrong[0][1]
     search.unreadable += [Failure.of(error, address) for address, error in wrong]
-    skipped = dict(search.skipped.most_common())
     places_ = tuple(search.folders), tuple(search.given)
+    belonging = BelongingFiles(listings.episodes)
+    _leave_out_files(search, belonging)
     found = episodes, *places_, tuple(search.unreadable), tuple(listings.incomplete)
-    return Discovery(*found, skipped, search.unread, listings.states, listings.unchanged, search.guessed)
+    return Discovery(
+        *found, _count_skipped(search, belonging), search.unread, listings.states, listings.unchanged, search.guessed
+    )
 
 
 def expect_episodes(places: Sequence[Place]) -> None:
@@ -150,7 +154,6 @@ def _list_episodes(search: FileSearch, listings: Listings) -> DiscoveredEpisodes
             known, known_map = parse_read_as(stored[path])
             search.locations[path] = read_as(known, lane_map or known_map)
         listings.add(path, search.locations[path], search.keys.get(path, ()))
-    _leave_out_files(search, search.locations)
     return DiscoveredEpisodes(files, listings.episodes)
 
 
@@ -181,9 +184,16 @@ def _leave_out(search: FileSearch, path: str) -> None:
     del search.unread[path]
 
 
-def _leave_out_files(search: FileSearch, read: Mapping[str, str]) -> None:
-    """Skip the files that nothing reads, but for those that belong to episodes; read: how locations are read."""
-    belonging = BelongingFiles(read)
+def _count_skipped(search: FileSearch, belonging: BelongingFiles) -> dict[str, int]:
+    """Return the numbers of files of no format by suffix, the most frequent first, without those read with episodes."""
+    counts = Counter[str]()
+    for folder, found in search.skipped.items():
+        counts += found - belonging.count_in(folder)
+    return dict(counts.most_common())
+
+
+def _leave_out_files(search: FileSearch, belonging: BelongingFiles) -> None:
+    """Skip the files that nothing reads, but for those that belong to episodes."""
     for path, reason in [*search.unread.items()]:
         if belonging.has(locate(path)):
             del search.unread[path]

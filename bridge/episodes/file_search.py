@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bridge.episodes.locations import suffix_of
 from bridge.episodes.read import Failure
 from wshard.core.chunks.files import SUFFIX, locate
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
@@ -37,7 +39,7 @@ class FileSearch:
     ambiguous: dict[str, AmbiguousFormatError] = field(default_factory=dict)
     unknown: dict[str, bool] = field(default_factory=dict)  # files that only a layout can read; True: given as such
     unreadable: list[Failure] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
+    skipped: dict[str, Counter[str]] = field(default_factory=dict)  # numbers of files by folder and suffix
     unread: dict[str, str] = field(default_factory=dict)
     guessed: dict[str, str] = field(default_factory=dict)
     matchers: Matchers = field(default_factory=load_matchers)
@@ -133,8 +135,8 @@ class FileSearch:
         return not is_own
 
     def skip(self, path: str) -> None:
-        """Count a file that is of no format by its suffix."""
-        self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
+        """Count a file that is of no format by its folder and suffix."""
+        self.skipped.setdefault(posixpath.dirname(path), Counter())[suffix_of(path)] += 1
 
 
 def missing_place(path: Place) -> SourceNotFoundError:

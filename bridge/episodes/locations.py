@@ -15,11 +15,12 @@ import xxhash
 
 from bridge.episodes.read import Failure, attempt
 from wshard import __version__
+from wshard.core.chunks.files import locate
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, Fingerprint, parse_read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import WShardError
 from wshard.formats.base import source_class
-from wshard.formats.layouts.layout import SUFFIXES
+from wshard.formats.layouts.layout import SUFFIXES, may_have_layout
 from wshard.formats.layouts.named import find_layout
 from wshard.formats.open import list_episodes
 from wshard.formats.table import FORMATS, LAYOUT
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from bridge.episodes.found import DiscoveredEpisodes
     from catalog.catalog import Catalog
     from wshard.errors import MissingFileError
-    from wshard.formats.layouts.layout import EpisodeLayout
     from wshard.formats.open import LocationEpisodes
 
 
@@ -82,38 +82,47 @@ def list_location(
 
 
 class BelongingFiles:
-    """The files that layouts read with those of episodes, such as videos; read_as: of locations, by their paths."""
+    """The files that are read with those of episodes, such as videos and images, by the locations that were listed."""
 
-    def __init__(self, read_as: Mapping[str, str]) -> None:
+    def __init__(self, listed: Sequence[LocationEpisodes]) -> None:
         self._patterns: dict[str, set[str]] = {}  # of names, by the pattern of their folder
         self._stems: set[str] = set()  # of files that may have a video beside them
-        layouts: dict[str, EpisodeLayout | None] = {}
-        for path, how in read_as.items():
-            name, _ = parse_read_as(how)
-            if not name.startswith(LAYOUT):
-                continue
-            if name not in layouts:
-                layouts[name] = None
-                with suppress(WShardError):  # listing reports it
-                    layouts[name] = find_layout(name)
-            companions = found.companions if (found := layouts[name]) else ()
-            for companion in companions:
-                pattern = posixpath.normpath(posixpath.join(posixpath.dirname(path), companion))
-                self._patterns.setdefault(posixpath.dirname(pattern), set()).add(posixpath.basename(pattern))
-            if not companions:
-                self._stems.add(posixpath.splitext(path)[0])
+        for location in listed:
+            for path in location.companions:
+                self._patterns.setdefault(posixpath.dirname(path), set()).add(posixpath.basename(path))
+            first = next((address for address, _ in location), None)
+            if first is not None and first.read_as.startswith(LAYOUT) and not location.companions:
+                self._stems.add(posixpath.splitext(first.uri)[0])
         self._wild = [folder for folder in self._patterns if "*" in folder]
 
     def has(self, path: str) -> bool:
-        """Return True for a file that a layout reads."""
+        """Return True for a file that is read with that of an episode."""
         folder, name = posixpath.split(path)
-        fitting = [folder, *(one for one in self._wild if fnmatchcase(folder, one))]
-        return any(fnmatchcase(name, one) for key in fitting for one in self._patterns.get(key, ()))
+        return any(fnmatchcase(name, one) for one in self._names_in(folder))
+
+    def count_in(self, folder: str) -> Counter[str]:
+        """Return how many files of a folder that no layout can read alone, as a video, are read with those of episodes.
+
+        Hidden files do not count.
+        """
+        patterns = self._names_in(locate(folder))
+        names = [entry.name for entry in place_of(folder).entries()] if patterns else []
+        visible = (name for name in names if not (name.startswith(".") or may_have_layout(name)))
+        return Counter(suffix_of(name) for name in visible if any(fnmatchcase(name, one) for one in patterns))
 
     def is_beside(self, path: str) -> bool:
         """Return True for a video of the name of an episode's file, which is read without it."""
         stem, suffix = posixpath.splitext(path)
         return suffix.lower() in SUFFIXES["video"] and stem in self._stems
+
+    def _names_in(self, folder: str) -> set[str]:
+        fitting = [folder, *(one for one in self._wild if fnmatchcase(folder, one))]
+        return {name for one in fitting for name in self._patterns.get(one, ())}
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of a name in lower case."""
+    return posixpath.splitext(path)[1].lower()
 
 
 class EarlierReadings:

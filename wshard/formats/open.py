@@ -108,11 +108,14 @@ def open_location(uri: str | os.PathLike[str] | Place, format_name: str | None =
 
 
 class LocationEpisodes(MadeSequence[tuple[EpisodeAddress, Fingerprint]]):
-    """The episodes of one location: their addresses with fingerprints, as bytes of keys and numbers in arrays."""
+    """The episodes of one location: their addresses with fingerprints, as bytes of keys and numbers in arrays.
+
+    companions: paths of other files of theirs, as a Source returns them.
+    """
 
     def __init__(self, uri: str, read_as: str) -> None:
         self._uri, self._read_as = uri, read_as
-        self.is_whole = True
+        self.is_whole, self.companions = True, set[str]()
         self._keys = bytearray()
         self._stops = array("q", [0])  # of keys
         self._sizes, self._times = array("q"), array("q")
@@ -171,6 +174,8 @@ def list_episodes(
             except FormatError as error:
                 errors.append(error)
                 fingerprint = Fingerprint(0, 0)
+            else:
+                found.companions.update(source.companions(key))
             found.add(key, fingerprint)
     if errors and len(errors) == len(found) and len({*map(str, errors)}) == 1:
         raise errors[0]

@@ -113,6 +113,10 @@ class SourceBase(Source):
         """Return the paths of the files that the location lists for an episode and lacks, such as videos."""
         return []
 
+    def companions(self, _key: str) -> Sequence[str]:
+        """Return the paths of other files of an episode in folders that are no location; "*" for what differs."""
+        return ()
+
     def statements(self, _key: str) -> Mapping[str, Any] | None:
         """Return the values that a table states once per episode, by name; None if there is no such table."""
         return None
@@ -197,6 +201,10 @@ class WrappedSource(PlainSource):
     def missing_files(self, key: str) -> list[str]:
         """Return those of the Source."""
         return self._base.missing_files(key)
+
+    def companions(self, key: str) -> Sequence[str]:
+        """Return those of the Source."""
+        return self._base.companions(key)
 
     def statements(self, key: str) -> Mapping[str, Any] | None:
         """Return those of the Source."""

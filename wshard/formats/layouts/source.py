@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -100,6 +101,16 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         """Return the paths of videos and images that belong to an episode and are missing."""
         files = self._other_files(key, all_images=True)
         return [str(file) for file in files if "*" not in file.name and not file.exists()]
+
+    def companions(self, key: str) -> list[str]:
+        """Return the paths of videos, images and JSON files; and the description, if that is a file."""
+        layout, ref = self.layout, self._find(key)
+        found = [] if layout.file is None else [layout.file.uri]
+        found += [posixpath.normpath(posixpath.join(ref.file.parent.uri, path)) for path in layout.companions]
+        if any(rule.files for rule in layout.arrays):
+            places = [file.uri for file in self._other_files(key)]
+            found += {f"{posixpath.dirname(place)}/*{posixpath.splitext(place)[1]}" for place in places}
+        return found
 
     def _other_files(self, key: str, *, all_images: bool = False) -> Iterator[Place]:
         """Yield the files that belong to that of an episode, of images those of the first and the last timestep."""
