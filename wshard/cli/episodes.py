@@ -41,9 +41,17 @@ def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
     if path.exists():
         name = str(detect_format(path))
         below = [] if name else [one for one in locations_below(EpisodeAddress(str(path))) if one.read_as]
-        is_foreign = below or name not in ("", "wshard", "shardpack")
+        is_foreign = below or name not in ("", "wshard", "shardpack") or _is_of_others(path)
         return list_jobs([EpisodeSpan(one) for one in below] or [path]) if is_foreign else None
     return list_jobs([path]) if path_of_argument(path).exists() else None
+
+
+def _is_of_others(path: Path) -> bool:
+    """Return whether the name of a file says that other programs wrote it: opening it says what to do with it."""
+    from wshard.formats.layouts.layout import may_have_layout
+    from wshard.formats.table import is_pickle
+
+    return path.is_file() and (may_have_layout(path.name) or is_pickle(path.name))
 
 
 def list_objects(uri: str, how: str = "") -> list[ConversionJob] | None:
@@ -70,14 +78,13 @@ def check_repairable(path: Path) -> None:
     """Raise FormatError for what `repair` does not accept: the address of an episode, a file of another format."""
     from wshard.cli.verified_files import SUFFIXES
     from wshard.formats.detect import detect_format
-    from wshard.formats.layouts.layout import may_have_layout
 
     if not path.exists() and path_of_argument(path) != path and path_of_argument(path).exists():
         raise FormatError(
             f"{path}: repair: expected a file, found the address of an episode in {path_of_argument(path)}"
         )
     name = str(detect_format(path)) if path.exists() else ""
-    if name not in ("", "wshard", "shardpack") or (not name and may_have_layout(path.name)):
+    if name not in ("", "wshard", "shardpack") or (not name and _is_of_others(path)):
         place = quote(str(path))
         raise FormatError(
             f"{path}: repair: expected a file {', '.join(SUFFIXES)}, found another format: `wshard verify {place}` "

@@ -20,7 +20,7 @@ from wshard.formats.lane_map import MappedSource
 from wshard.formats.table import OTHER_ARRAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from wshard.core.episode.protocol import EpisodeReader
     from wshard.core.files.schemes import Location
@@ -57,6 +57,15 @@ def guess_format(location: Location, detected: str | None = None) -> str:
     found = reference.guess_reading(place, is_given=True).expect()
     reference.warn_of_guesses({str(location): found})
     return found
+
+
+def guess_formats(paths: Sequence[str]) -> dict[str, str]:
+    """Return how files of a folder that have no format are read by a guess, which a warning says; see find_reading."""
+    if not paths:
+        return {}
+    from wshard.formats.layouts.guessing import reference  # noqa: PLC0415  (as above)
+
+    return reference.guess_readings(paths)
 
 
 def open_episode(

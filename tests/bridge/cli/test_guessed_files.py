@@ -200,6 +200,17 @@ def test_python_reads_by_the_same_guess_and_warns(folder, tmp_path):
         load(folder / "in" / "open.npz")
 
 
+@pytest.mark.parametrize("name", ["a.pkl", "a.npy", "a.json", "a.mp4"])
+@pytest.mark.parametrize("verb", ["inspect", "verify", "cat", "convert", "export", "repair"])
+def test_what_no_guess_is_made_of_is_refused_with_what_to_do_instead(folder, tmp_path, verb, name):
+    (tmp_path / name).write_bytes(b"[1]")
+    options = {"cat": ["reward"], "convert": ["out"], "export": ["-f", "wshard", "-o", "out"]}.get(verb, [])
+    done = command(verb, name, *options, folder=tmp_path)
+    assert done.exit_code == 1
+    assert any(one in done.stderr for one in ("layout guess", "--layout video", "python -c", "wshard verify"))
+    assert "magic" not in done.stderr
+
+
 @pytest.mark.parametrize("name", [*SURE, *OPEN])
 def test_repair_names_what_it_repairs_and_what_to_use_instead(folder, name):
     done = command("repair", f"in/{name}", folder=folder)

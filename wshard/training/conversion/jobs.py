@@ -16,8 +16,7 @@ from wshard.formats.base import load_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
 from wshard.formats.lane_map import MappedSource
-from wshard.formats.layouts.guessing.reference import can_guess, guess_reading, warn_of_guesses, warn_of_unread
-from wshard.formats.open import guess_format, open_location
+from wshard.formats.open import guess_format, guess_formats, open_location
 from wshard.formats.wshard import SUFFIXES
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ def locations_below(address: EpisodeAddress, remembered: Remembered | None = Non
     ambiguous: dict[str, AmbiguousFormatError] = {}
     files = [*entries_below(place.uri, load_matchers(), failed, ambiguous)]
     known = _remember(remembered, [*ambiguous, *(path for path, _ in files)])
-    guessed = _guess([path for path, kind in files if kind is None and path not in known])
+    guessed = guess_formats([path for path, kind in files if kind is None and path not in known])
     found = {path: kind or guessed.get(path) for path, kind in files if kind or path in known or path in guessed}
     ambiguous = {path: error for path, error in ambiguous.items() if path not in known}
     if not ambiguous and not known and not {*found.values()} - {OWN_FORMAT}:
@@ -121,22 +120,6 @@ def locations_below(address: EpisodeAddress, remembered: Remembered | None = Non
         for path, kind in found.items()
         if kind != OWN_FORMAT or path in whole
     ]
-
-
-def _guess(paths: Iterable[str]) -> dict[str, str]:
-    """Return how files of no known format are read by a guess; says which are, and which are not, by warnings."""
-    found, unread = dict[str, str](), dict[str, str]()
-    for path in paths:
-        try:
-            guess = guess_reading(path, is_given=False) if can_guess(path) else None
-        except (OSError, WShardError) as error:
-            unread[path] = str(error).removeprefix(f"{path}: ")
-            continue
-        if guess is not None:
-            (found if guess.reference else unread)[path] = guess.reference or guess.why
-    warn_of_guesses(found)
-    warn_of_unread(unread)
-    return found
 
 
 def _remember(remembered: Remembered | None, paths: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final
 
 from wshard.core.messages import plural
-from wshard.errors import GuessWarning, LayoutError
+from wshard.errors import GuessWarning, LayoutError, WShardError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.guessing.arrays import why_unclear
 from wshard.formats.layouts.guessing.describe import state_layout
@@ -19,7 +19,7 @@ from wshard.formats.layouts.named import describe_layout, guess_reference
 from wshard.formats.table import how_to_describe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from wshard.core.files.schemes import Location
     from wshard.formats.layouts.guessing.layout_guess import LayoutGuess
@@ -62,6 +62,21 @@ def guess_reading(location: Location, *, is_given: bool) -> ReadingGuess:
     if why := why_unsure(guess, is_given=is_given):
         return ReadingGuess(str(location), "", why)
     return ReadingGuess(str(location), refer_to_table(guess) or guess_reference(state_layout(guess)))
+
+
+def guess_readings(paths: Iterable[str]) -> dict[str, str]:
+    """Return how files of no known format, which no user named, are read; warnings say which are, and which are not."""
+    found, unread = dict[str, str](), dict[str, str]()
+    for path in filter(can_guess, paths):
+        try:
+            guess = guess_reading(path, is_given=False)
+        except (OSError, WShardError) as error:
+            unread[path] = str(error).removeprefix(f"{path}: ")
+            continue
+        (unread if guess.why else found)[path] = guess.why or guess.reference
+    warn_of_guesses(found)
+    warn_of_unread(unread)
+    return found
 
 
 def why_unsure(guess: LayoutGuess, *, is_given: bool) -> str:
