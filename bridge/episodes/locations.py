@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -144,7 +144,11 @@ class EarlierReadings:
 
     def has_maps(self, name: str) -> bool:
         """Return whether lanes of episodes in this format have other names in the archive."""
-        return any(parse_read_as(one)[0] == name for one in self._episodes.mapped_readings())
+        return any(parse_read_as(one)[0] == name for one in self._mapped)
+
+    @cached_property
+    def _mapped(self) -> list[str]:
+        return self._episodes.mapped_readings()  # looks at every episode
 
     def of_moved(self, formats: Mapping[str, str]) -> dict[str, str]:
         """Return how to read those of these new files and locations that the archive has elsewhere, by size and time.
@@ -160,7 +164,7 @@ class EarlierReadings:
         found: dict[str, str] = {}
         for reading in self._episodes.readings(LAYOUT) if unknown else ():
             found |= dict.fromkeys(self._same(reading, self._likely(reading, unknown)), reading)
-        for reading in self._episodes.mapped_readings() if near else ():
+        for reading in self._mapped if near else ():
             found |= dict.fromkeys(self._same(reading, near.get(parse_read_as(reading)[0], ())), reading)
         return found
 

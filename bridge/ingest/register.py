@@ -218,8 +218,7 @@ def find_new_or_changed(
     """
     new, changed, others = array("q"), array("q"), array("q") if unchanged is None else unchanged
     mapped: dict[int, str] = {}  # how files are read for which a map was given before, or is no longer
-    earlier = EarlierReadings(catalog)
-    may_have_moved, positions = earlier.has_maps(OWN_FORMAT), dict[str, int]()
+    earlier, positions = EarlierReadings(catalog), dict[str, int]()
     with OpenLocations() as locations:
         entries = known_episodes(catalog, (episode.address for episode in episodes))
         for position, (found, (_, known)) in enumerate(zip(episodes, entries, strict=True)):
@@ -232,7 +231,7 @@ def find_new_or_changed(
                 mapped[position] = ""
             elif not stated and parse_read_as(before)[0] == OWN_FORMAT:
                 mapped[position] = before
-            elif not stated and known is None and may_have_moved:
+            elif not stated and known is None and earlier.has_maps(OWN_FORMAT):
                 positions[found.address.uri] = position
     moved = earlier.of_moved(dict.fromkeys(positions, OWN_FORMAT))
     mapped |= {positions[path]: how for path, how in moved.items()}
