@@ -40,12 +40,14 @@ class NpzColumn:
         return math.prod(self.shape)
 
     def __getitem__(self, rows: Any) -> Array:
-        """Return the rows of a slice, a single row, or everything for ()."""
+        """Return the rows of a slice, a single row, values of one as in [row, start:stop], or everything for ()."""
         if self._is_fortran:
             return cast("Array", self._whole[rows])
         if rows == ():
             array: Array = self[0 : self.shape[0]] if self.shape else self._read(0, 1).reshape(())
             return array
+        if isinstance(rows, tuple):
+            return self[rows[0]][rows[1:]]
         if not isinstance(rows, slice):
             return cast("Array", self[rows : rows + 1][0])
         start, stop, _ = rows.indices(self.shape[0])

@@ -190,6 +190,15 @@ def test_step_types_of_dm_env_begin_episodes(tmp_path):
     assert [one.length for one in found] == [*LENGTHS]
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "u8", "f2", "?"])
+def test_rows_of_every_dtype_are_guessed(tmp_path, dtype, order):
+    bits = np.zeros((ROWS, 3), dtype, order)
+    np.savez(tmp_path / "a.npz", obs=_numbers(ROWS, 3), act=_numbers(ROWS, 2), bits=bits)
+    (one,) = _episodes(tmp_path / "a.npz", describe_guess(guess_layout(tmp_path / "a.npz")))
+    assert np.array_equal(one.observations["bits"].data, bits)
+
+
 def test_groups_of_timesteps_and_tables_without_names_stay_open(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for number in range(9):

@@ -28,7 +28,7 @@ _MAX_ROWS: Final = 1 << 23  # of a column whose name says that it tells episodes
 _MAX_VALUES_OF_ALL: Final = 1 << 26  # of all other arrays
 _MAX_VALUES: Final = 1 << 20  # of an array [episodes, steps, ...]
 _MAX_TEXTS: Final = 1 << 20
-_WHOLE: Final = 2.0**53
+_WHOLE: Final = np.float64(2.0**53)  # not a float, which half precision cannot hold
 
 NUMBERS, FLAGS, TIMES, TEXT, IMAGES, OTHER = "numbers", "flags", "times", "texts", "images", "other"
 
