@@ -70,8 +70,7 @@ class EpisodesPage {
     window.addEventListener("popstate", () => void this.load());
     window.addEventListener("themechange", () => this.table.draw());
     window.addEventListener("resize", () => { this.table.setColumns(this.tableColumns(), this.sort); this.table.draw(); });
-    afterChange(() => void this.load(true));
-    onArchiveChange(() => void this.load(true));
+    for (const whenChanged of [afterChange, onArchiveChange]) whenChanged(() => void this.load(true));
     this.bindKeys();
     void this.load();
     this.table.element.focus({ preventScroll: true });
@@ -119,7 +118,8 @@ class EpisodesPage {
     this.drawActions();
     try {
       // Rows first: browsers ask for few things at once, and nothing may stand before what is looked at.
-      const [first] = await Promise.all([this.fetchRows(0, this.table.blocks.size, signal), this.loadFields(stay)]);
+      const [rows, fields] = [this.fetchRows(0, this.table.blocks.size, signal), this.loadFields(stay)];
+      const [first] = await Promise.all([rows, this.usual.length || fields]); // later ones may have other columns
       this.table.setColumns(this.tableColumns(), this.sort);
       this.box.report(null);
       this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, first, stay);
@@ -129,7 +129,7 @@ class EpisodesPage {
       this.total = total;
       this.table.setTotal(total);
       fill(this.count, plural(total, "episode"));
-      void this.facets.show(this.where);
+      void fields.then(() => signal.aborted || this.showFacets());
     } catch (error) {
       if (isAborted(error)) return;
       this.total = 0;
@@ -140,6 +140,12 @@ class EpisodesPage {
       if (!signal.aborted) this.main.removeAttribute("aria-busy");
     }
     this.drawActions();
+  }
+
+  showFacets() {
+    this.table.setColumns(this.tableColumns(), this.sort);
+    this.table.draw();
+    void this.facets.show(this.where);
   }
 
   /** What the archive has, once, and again after changes: the first tag has a column. @param {boolean} again */
