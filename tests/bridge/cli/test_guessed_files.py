@@ -176,6 +176,17 @@ def test_layout_guess_promises_what_an_ingest_keeps(folder, tmp_path, name):
     assert SAYS not in read.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"), [("a.mp4", "--layout video"), ("a.pkl", "python -c"), ("a.txt", "a file .h5")]
+)
+def test_layout_guess_says_what_else_to_do_with_what_has_no_arrays(tmp_path, name, advice):
+    (tmp_path / name).write_bytes(b"x")
+    done = command("layout", "guess", name, folder=tmp_path)
+    assert done.exit_code == 1
+    assert advice in done.stderr
+    assert "layout guess" not in done.stderr
+
+
 def test_columns_of_texts_are_metadata_or_texts_of_steps(folder):
     described = command("layout", "guess", "in/lerobot.parquet", folder=folder).stdout
     assert '"operator" = "metadata"' in described

@@ -91,8 +91,10 @@ def _guess_file(file: Place) -> LayoutGuess:
 
 
 def _why_none(place: Place) -> str:
-    if is_pickle(place):
-        return f"{place}: expected arrays, found a pickle: {how_to_describe(place)}"
+    if is_pickle(place) or place.suffix.lower() == VIDEO:
+        return (
+            f"{place}: expected arrays, found a {'pickle' if is_pickle(place) else 'video'}: {how_to_describe(place)}"
+        )
     if not place.is_dir():
         look = look_at(place)
         if not look.head:
