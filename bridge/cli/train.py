@@ -37,7 +37,7 @@ def train_embedder(
     ] = "whole",
     where: WhereOption = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of training steps (default: 200; with --frames 3600).")
+        int | None, typer.Option(min=1, help="Maximum number of training steps (default: 200; with --frames 2400).")
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(min=0.01, help="Maximum training time in minutes (default: 5; with --frames 20).")

@@ -41,7 +41,7 @@ _DESCRIBED: Final = 192  # frames at a time
 class FrameTraining(Training):
     """How to train on pairs of frames: as on windows, with defaults of its own."""
 
-    steps: int = 3600
+    steps: int = 2400
     batch: int = 96
     seconds: float = 1200.0
     temperature: float = 0.1
