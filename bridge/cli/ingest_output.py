@@ -51,7 +51,8 @@ def print_report(report: IngestReport, place: str, *, as_json: bool) -> None:
     _print_changes(report)
     _print_data(report)
     _print_compared(report, is_news=is_news)
-    _print_unread(report)
+    if report.unread or report.skipped:
+        _print_unread(report)
     _print_delayed(report)
     counts = summarise_counts({**{name: getattr(report, name) for name in COUNTS}, "failed": len(report.failed)})
     typer.echo(f"{printable(place)}: {counts} in {report.seconds:.1f} s")

@@ -15,7 +15,7 @@ from wshard.core.chunks.files import SUFFIX, locate, without_chunks
 from wshard.core.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import FormatError, LayoutError, SourceNotFoundError, WShardError
-from wshard.formats.base import OWN_DATA, load_matchers
+from wshard.formats.base import OWN_DATA
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays
 from wshard.formats.layouts.guessing.reference import ReadingGuess, can_guess, guess_reading
@@ -79,7 +79,6 @@ def discover(
 
 def expect_episodes(places: Sequence[Place]) -> None:
     """Raise SourceNotFoundError as `discover` does, but stop at the first episode."""
-    matchers = load_matchers()
     wrong: list[SourceNotFoundError] = []
     for place in places:
         address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
@@ -89,7 +88,7 @@ def expect_episodes(places: Sequence[Place]) -> None:
                 wrong.append(missing_place(path))
             continue
         unreadable: dict[str, OSError] = {}
-        found = entries_below(path.uri, matchers, unreadable)
+        found = entries_below(path.uri, unreadable)
         if not any(name is not None or _is_guessed(_guess(file)) for file, name in found) and not unreadable:
             wrong.append(_empty(path))
     if wrong and len(wrong) == len(places):

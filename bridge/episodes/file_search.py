@@ -14,7 +14,6 @@ from wshard.core.chunks.files import SUFFIX, locate
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError
-from wshard.formats.base import load_matchers, select_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format, known_format
 from wshard.formats.layouts.layout import may_have_layout
@@ -23,7 +22,6 @@ from wshard.formats.table import OTHER_ARRAYS
 
 if TYPE_CHECKING:
     from wshard.core.files.place import Place
-    from wshard.formats.base import Matchers
 
 
 @dataclass
@@ -42,7 +40,6 @@ class FileSearch:
     skipped: dict[str, Counter[str]] = field(default_factory=dict)  # numbers of files by folder and suffix
     unread: dict[str, str] = field(default_factory=dict)
     guessed: dict[str, str] = field(default_factory=dict)
-    matchers: Matchers = field(default_factory=load_matchers)
     folders: list[str] = field(default_factory=list)
     given: list[str] = field(default_factory=list)  # files with several episodes that were given as such
     without: list[Place] = field(default_factory=list)  # folders in which nothing was found
@@ -92,9 +89,8 @@ class FileSearch:
         """Add everything below a folder; return True if there was anything, readable or not."""
         format_name, _ = parse_read_as(self.read_as)
         failures_before, ambiguous_before = len(self.unreadable) + len(self.ambiguous), {*self.ambiguous}
-        matchers = select_matchers(self.matchers, format_name)
         has_episodes, other_count, unreadable = False, 0, dict[str, OSError]()
-        for path, name in entries_below(folder.uri, matchers, unreadable, self.ambiguous):
+        for path, name in entries_below(folder.uri, unreadable, self.ambiguous, wanted=format_name):
             if name is None or (format_name and name != format_name):
                 other_count += 1
                 if not may_have_layout(path):

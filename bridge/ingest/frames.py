@@ -11,7 +11,6 @@ from bridge.pictures.chosen_encoder import choose_encoder
 from bridge.pictures.features import STRIDE
 from bridge.pictures.seen_frames import SeenFrames
 from catalog.filters.where import EVERYTHING
-from embedders.encoders.local_encoder import LocalEncoder
 from wshard.core.arguments import finite_number
 from wshard.errors import IngestError
 
@@ -20,11 +19,16 @@ if TYPE_CHECKING:
 
     from bridge.episodes.read import Failure
     from bridge.ingest.report import Run
+    from embedders.encoders.local_encoder import LocalEncoder
 
 
 def load_encoder(folder: str | os.PathLike[str] | LocalEncoder | None) -> LocalEncoder | None:
     """Return the encoder of a folder, loaded, one that is loaded, or None. Raises EmbedderError, MissingExtraError."""
-    if folder is None or isinstance(folder, LocalEncoder):
+    if folder is None:
+        return None
+    from embedders.encoders.local_encoder import LocalEncoder
+
+    if isinstance(folder, LocalEncoder):
         return folder
     encoder = LocalEncoder(folder)
     encoder.encode_frames(np.zeros((1, 32, 32, 3), np.uint8))

@@ -15,8 +15,7 @@ from wshard.core.messages import shown
 from wshard.errors import IngestError, LayoutError
 from wshard.formats.lane_map import encode_lane_map
 from wshard.formats.layouts.named import layout_reference, table_reference
-from wshard.formats.layouts.options import TableOptions
-from wshard.training.conversion.record import is_table, record
+from wshard.formats.layouts.options import TableOptions, is_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +85,8 @@ def _recorded(
 ) -> IngestInputs:
     if into is None and is_server(str(archive.place.database)):
         raise IngestError("expected into=, a folder for the episodes: an archive on a server has none of its own")
+    from wshard.training.conversion.record import record
+
     folder = os.fspath(archive.folder / _RECORDED if into is None else into)
     done = record(data, folder, table)
     return IngestInputs(

@@ -180,7 +180,7 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
         if any(part.startswith(".") for part in path[len(place) :].split("/")):
             continue
         if Path(path).is_dir():
-            yield from _below(path, matchers)
+            yield from _below(path)
         elif is_episode(Path(path).name):
             yield locate(path)
         else:  # a location, or a file of one, which may be missing
@@ -193,8 +193,8 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
                 yield locate(path)
 
 
-def _below(folder: str, matchers: Matchers) -> Iterator[str]:
-    for path, name in entries_below(folder, matchers, {}):
+def _below(folder: str) -> Iterator[str]:
+    for path, name in entries_below(folder, {}):
         if name is not None:
             yield locate(path)
 

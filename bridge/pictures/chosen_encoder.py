@@ -9,13 +9,15 @@ import hashlib
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bridge.pictures.features import STRIDE
-from embedders.encoders.local_encoder import LocalEncoder
 from wshard.core.container.atomic_write import publish
 from wshard.core.files.disk_cache import cache_folder
 from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from embedders.encoders.local_encoder import LocalEncoder
 
 _FILE: Final = Path("features") / "encoder.json"
 _PLACES: Final = "encoders"
@@ -38,6 +40,8 @@ def read_chosen(archive_folder: Path, known: LocalEncoder | None) -> LocalEncode
         return None
     if known is not None and known.fingerprint == fingerprint:
         return known
+    from embedders.encoders.local_encoder import LocalEncoder
+
     folder, name = _read(_place_of(fingerprint)).get("folder"), _read(archive_folder / _FILE).get("name")
     if not isinstance(folder, str):
         raise EmbedderError(f"the cameras are described by the encoder {name!r}, not found on this machine: {_ADVICE}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from embedders.image.frames import is_image
 from embedders.lanes import LaneSpec
+from embedders.numeric import check_number
 from wshard.core.messages import shown
 from wshard.errors import EmbedderError, NoLaneError
 
@@ -129,3 +130,21 @@ def block_name(name: str, known: Container[str]) -> str:
 def is_summarised(lane: LaneDefinition) -> bool:
     """Return True if the catalog stores the moments of a lane, so that it can be embedded later."""
     return is_vector(lane) and (lane.name == "reward" or lane.name.startswith(_SUMMARISED))
+
+
+def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -> tuple[float, ...] | None:
+    """Return the weights of the lanes, in their order, scaled to the sum 1: equal ratios make equal Spaces.
+
+    `weights` names every one of the lanes. Raises EmbedderError for a weight that is not a number > 0.
+    """
+    if weights is None:
+        return None
+    names = {lane.name for lane in lanes}
+    by_block = {block_name(name, names): check_number(weight, "weights of lanes") for name, weight in weights.items()}
+    ordered = [by_block[lane.name] for lane in lanes]
+    if min(ordered) <= 0:
+        raise EmbedderError(f"weights of lanes: expected numbers > 0, found {by_block}")
+    total = math.fsum(ordered)
+    if abs(total - 1) < 2**-50:  # already scaled: scaling again could change the last bit, and thereby the Space
+        return tuple(ordered)
+    return tuple(weight / total for weight in ordered)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bridge.spaces.identity import describe, identity, maker_of, newest
-from bridge.spaces.lanes import block_name, has_lanes
-from bridge.spaces.statistics import weights_in
+from bridge.spaces.lanes import block_name, has_lanes, weights_in
 from catalog.filters.where import EVERYTHING, Where, all_of, comparisons, parts_of
 from embedders.numeric import check_number
 from embedders.registry import DEFAULT_EMBEDDER, default_embedder, embedder_for

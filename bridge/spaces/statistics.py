@@ -6,7 +6,6 @@ channel has drifted by more than 5 % of its standard deviation, a new Space is f
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -14,18 +13,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from bridge.spaces.glitches import sample_parts
 from bridge.spaces.grouping import LaneGroup, group_episodes
 from bridge.spaces.lane_statistics import lane_spreads, lane_statistics
-from bridge.spaces.lanes import LaneChoice, block_name
+from bridge.spaces.lanes import LaneChoice, weights_in
 from bridge.spaces.rotations import choose_sample
 from bridge.spaces.units import find_unit
 from embedders.base import dim_of
 from embedders.lanes import LaneSpec, count_channels
-from embedders.numeric import check_number
 from embedders.space import Space, Statistics
 from embedders.statistics import drift
 from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from bridge.spaces.rotations import ReadSample
     from catalog.catalog import Catalog
@@ -48,24 +46,6 @@ class Choice:
     embedder: Embedder
     lanes: LaneChoice
     windows: WindowPlan
-
-
-def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -> tuple[float, ...] | None:
-    """Return the weights of the lanes, in their order, scaled to the sum 1: equal ratios make equal Spaces.
-
-    `weights` names every one of the lanes. Raises EmbedderError for a weight that is not a number > 0.
-    """
-    if weights is None:
-        return None
-    names = {lane.name for lane in lanes}
-    by_block = {block_name(name, names): check_number(weight, "weights of lanes") for name, weight in weights.items()}
-    ordered = [by_block[lane.name] for lane in lanes]
-    if min(ordered) <= 0:
-        raise EmbedderError(f"weights of lanes: expected numbers > 0, found {by_block}")
-    total = math.fsum(ordered)
-    if abs(total - 1) < 2**-50:  # already scaled: scaling again could change the last bit, and thereby the Space
-        return tuple(ordered)
-    return tuple(weight / total for weight in ordered)
 
 
 @dataclass(frozen=True, eq=False)

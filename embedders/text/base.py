@@ -10,7 +10,6 @@ import numpy as np
 from embedders.base import translate_errors, unit_rows
 from embedders.numeric import is_real
 from embedders.space import TEXT, Space
-from embedders.text.sentence_transformer import Sentences
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError
 
@@ -50,6 +49,8 @@ AnyTextEncoder: TypeAlias = "str | os.PathLike[str] | TextEncoder"
 def as_text_encoder(value: AnyTextEncoder) -> TextEncoder:
     """Return an encoder for itself, or for the folder that holds it. Raises EmbedderError for anything else."""
     if isinstance(value, str | os.PathLike):
+        from embedders.text.sentence_transformer import Sentences
+
         return Sentences(value)
     if isinstance(value, TextEncoder) and not isinstance(value, type):
         return value

@@ -161,9 +161,9 @@ def find_matcher(name: str) -> FormatMatcher:
     return FormatMatcher(name, source.matches, name in _SOURCES, source.whole)
 
 
-def select_matchers(matchers: Matchers, name: str) -> Matchers:
+def select_matchers(name: str) -> Matchers:
     """Return the matchers of a format, of all for ""; of a layout, that of its description. Raises LayoutError."""
-    chosen = tuple(matcher for matcher in matchers if name in ("", matcher.name))
+    chosen = tuple(matcher for matcher in load_matchers() if name in ("", matcher.name))
     return chosen if chosen or not name.startswith(LAYOUT) else (find_matcher(name),)
 
 

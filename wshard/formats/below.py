@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from wshard.core.chunks.files import SUFFIX, is_episode, walk
 from wshard.core.episode.protocol import ARCHIVE_DATABASE, OWN_FORMAT
 from wshard.errors import AmbiguousFormatError
+from wshard.formats.base import select_matchers
 from wshard.formats.detect import match_format
 
 if TYPE_CHECKING:
@@ -18,20 +20,24 @@ if TYPE_CHECKING:
 
 def entries_below(
     folder: str | os.PathLike[str],
-    matchers: Matchers,
     unreadable: dict[str, OSError],
     ambiguous: dict[str, AmbiguousFormatError] | None = None,
+    *,
+    wanted: str = "",
 ) -> Iterator[tuple[str, str | None]]:
     """Yield (path, name of its format) of episode files and locations; None: a file that is neither.
 
     unreadable, ambiguous: take the errors of folders that cannot be listed, and of locations that fit several formats,
-    by path. Other files of a folder that is a location belong to it, and those of an archive to that.
+    by path. wanted: the only format to look for, beside episode files; "" for all. Other files of a folder that is a
+    location belong to it, and those of an archive to that. Raises LayoutError for a layout that is not there.
     """
     archives, ambiguous_found = list[str](), {} if ambiguous is None else ambiguous
+    matchers = cache(partial(select_matchers, wanted))  # all modules of all formats: not for a folder of our own files
     for place, folders, names in walk(folder, unreadable):
         archives += [f"{place}/"] if ARCHIVE_DATABASE in names else []
         in_archive = f"{place}/".startswith(tuple(archives))
-        matcher = None if in_archive else matched(place, matchers, ambiguous_found)
+        is_ours = not wanted and bool(names) and not folders and all(map(is_episode, names))
+        matcher = None if in_archive or is_ours else matched(place, matchers(), ambiguous_found)
         if matcher is not None:
             yield place, matcher.name
             if matcher.whole:
@@ -42,7 +48,7 @@ def entries_below(
             if is_episode(name):
                 yield path, OWN_FORMAT
             elif matcher is None and not in_archive and _is_foreign(name):
-                file_matcher = matched(path, matchers, ambiguous_found)
+                file_matcher = matched(path, matchers(), ambiguous_found)
                 yield path, None if file_matcher is None else file_matcher.name
 
 

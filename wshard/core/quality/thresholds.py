@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -113,6 +112,8 @@ def thresholds_from(values: Mapping[str, Any], where: str = "limits") -> Thresho
 
 def read_thresholds(path: str | os.PathLike[str]) -> Thresholds:
     """Return the limits in a TOML file, or a JSON file whose name ends in .json; QualityError, OSError."""
+    import tomllib
+
     text = Path(path).read_text(encoding="utf-8")
     try:
         values = json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text)

@@ -27,6 +27,11 @@ _ROLES: Final = {
 _BY: Final = {rules.ENDS: "end where", rules.STARTS: "begin where", rules.RESTARTS: "begin anew with"}
 
 
+def is_table(data: Any) -> bool:
+    """Return True for a table in memory: of pandas, polars, pyarrow, or another with Arrow's interface."""
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """What the columns of a table are, by their names; "": none, or the usual name.

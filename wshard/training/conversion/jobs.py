@@ -12,7 +12,6 @@ from wshard.core.chunks.files import locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, EpisodeSpan, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import AmbiguousFormatError, WShardError
-from wshard.formats.base import load_matchers
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
 from wshard.formats.lane_map import MappedSource
@@ -105,7 +104,7 @@ def locations_below(address: EpisodeAddress, remembered: Remembered | None = Non
         return []
     failed: dict[str, OSError] = {}
     ambiguous: dict[str, AmbiguousFormatError] = {}
-    files = [*entries_below(place.uri, load_matchers(), failed, ambiguous)]
+    files = [*entries_below(place.uri, failed, ambiguous)]
     known = _remember(remembered, [*ambiguous, *(path for path, _ in files)])
     guessed = guess_formats([path for path, kind in files if kind is None and path not in known])
     found = {path: kind or guessed.get(path) for path, kind in files if kind or path in known or path in guessed}

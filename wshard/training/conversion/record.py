@@ -14,7 +14,7 @@ from wshard.core.messages import shown
 from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError, WShardError
 from wshard.formats.layouts.named import table_reference
-from wshard.formats.layouts.options import TableOptions
+from wshard.formats.layouts.options import TableOptions, is_table
 from wshard.formats.layouts.rollouts import episode_of
 from wshard.training.conversion.location import convert_location
 
@@ -40,11 +40,6 @@ class Recording:
         self.recorded += report.converted
         self.skipped += report.skipped
         self.failed.update({str(job.span.address.key or "data"): error for job, error in report.failed})
-
-
-def is_table(data: Any) -> bool:
-    """Return True for a table in memory: of pandas, polars, pyarrow, or another with Arrow's interface."""
-    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
 
 
 def record(data: Any, folder: str | os.PathLike[str], options: TableOptions | None = None) -> Recording:
