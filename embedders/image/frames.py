@@ -32,7 +32,7 @@ PLANES: Final = frozenset({1, 3, 4})
 LUMINANCE: Final = np.array([0.299, 0.587, 0.114])
 """Of grey in red, green and blue."""
 _COLOUR: Final = 2.0  # times the differences of colours count as much as differences of grey
-_BATCH_WINDOWS: Final = 32  # described at once, which still fit in the CPU cache
+_BATCH_WINDOWS: Final = 64  # described at once, which still fit in the CPU cache
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,17 @@ class Frames:
         return np.concatenate([self._describe(self._planes(rows), cut) for rows, cut in episodes_of(windows)])
 
     def _thumbnails(self, frames: NDArray[Any], where: str) -> Rows:
-        """Return [T, 3, side, side]; of bytes as they are stored, so that vectors do not depend on the storage."""
+        """Return [3, side, T, side]; of bytes as they are stored, so that vectors do not depend on the storage."""
         if frames.dtype == np.uint8:
             return self._planes(self.encode_frames(as_rgb(frames)).astype(np.float16))
-        return np.stack([thumbnail(one, f"{where}, timestep {step}", self.side) for step, one in enumerate(frames)])
+        return self._planes(
+            np.stack([thumbnail(one, f"{where}, timestep {step}", self.side) for step, one in enumerate(frames)])
+        )
 
     def _planes(self, features: NDArray[Any]) -> Rows:
-        return features.astype(np.float64).reshape(len(features), 3, self.side, self.side)
+        """Return [3, side, T, side], in which all frames are read and multiplied at once."""
+        frames = features.reshape(len(features), 3, self.side, self.side)
+        return frames.transpose(1, 2, 0, 3).astype(np.float64, order="C")
 
     def _describe(self, thumbnails: Rows, spans: NDArray[np.int64]) -> Vectors:
         """Return the vectors of windows [start, stop) of an episode; what they share is computed once."""
@@ -122,22 +126,30 @@ class Frames:
         return np.concatenate([unit_rows(frames.over_time(one, basis, in_time=self.in_time)) for one in batches])
 
     def _of_frames(self, thumbnails: Rows) -> DescribedFrames:
-        red, green, blue = np.moveaxis(thumbnails, 1, 0)
+        red, green, blue = thumbnails
         grey = LUMINANCE[0] * red + LUMINANCE[1] * green + LUMINANCE[2] * blue
         dct, half = dct_matrix(self.side, self.block), dct_matrix(self.side, self.block)[: self.block // 2]
-        spectra, means = [(dct @ grey @ dct.T / self.side).reshape(len(grey), -1)], [0]
+        spectra, means = [_spectra(grey, dct)], [0]
         for colour in (red, blue) if self.colour and self.block > 1 else ():
             means.append(means[-1] + spectra[-1].shape[1])
-            spectra.append((half @ (_COLOUR * (colour - grey)) @ half.T / self.side).reshape(len(grey), -1))
-        flat, rows = grey.reshape(len(grey), -1), np.hstack([*spectra, np.zeros((len(grey), 1))])
-        moved, walked, steps = flat[1:] - flat[:-1], rows[1:, :-1] - rows[:-1, :-1], np.zeros(len(rows))
-        rows[1:, -1] = np.sqrt(_mean_squares(moved))
+            spectra.append(_spectra(_COLOUR * (colour - grey), half))
+        rows = np.hstack([*spectra, np.zeros((grey.shape[1], 1))])
+        walked, steps = rows[1:, :-1] - rows[:-1, :-1], np.zeros(len(rows))
+        rows[1:, -1] = np.sqrt(_mean_squares(grey[:, 1:] - grey[:, :-1]))
         steps[:-1] = np.einsum("td,td->t", walked, walked)
-        return DescribedFrames(rows, means, _mean_squares(flat), np.abs(flat).max(axis=1), steps)
+        return DescribedFrames(rows, means, _mean_squares(grey), np.abs(grey).max(axis=0).max(axis=1), steps)
 
 
-def _mean_squares(rows: Rows) -> Rows:
-    found: Rows = np.einsum("td,td->t", rows, rows) / rows.shape[1]
+def _spectra(images: Rows, dct: Rows) -> Rows:
+    """Return [T, block * block]: the 2-D DCT of images [side, T, side], all at once; their rows are the first axis."""
+    block, side = dct.shape
+    found: Rows = ((dct @ images.reshape(side, -1)).reshape(-1, side) @ dct.T / side).reshape(block, -1, block)
+    return np.moveaxis(found, 1, 0).reshape(-1, block * block)
+
+
+def _mean_squares(images: Rows) -> Rows:
+    """Return [T] of images [side, T, side]."""
+    found: Rows = np.einsum("rtc,rtc->t", images, images) / (len(images) * images.shape[2])
     return found
 
 
