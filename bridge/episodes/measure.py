@@ -20,7 +20,7 @@ from wshard.core.quality.measure_vector import MeasureLayout
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -86,11 +86,11 @@ def check_length(file: EpisodeReader) -> None:
         raise IngestError(f"{file.where}: expected at least one timestep, found an empty episode")
 
 
-def numbers_of(file: EpisodeReader, lanes: Iterable[str], *, timed: bool = True) -> Numbers:
-    """Read these lanes of an open episode, and its clock; timed: False to leave the clock out."""
+def numbers_of(file: EpisodeReader, arrays: Mapping[str, NDArray[Any]], *, timed: bool = True) -> Numbers:
+    """Return these lanes of an open episode, and its clock, which is read; timed: False to leave the clock out."""
     clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
     times = _fill_times(file.lane(clock)) if timed and file.has(clock) else None
-    arrays, declared = {name: file.lane(name) for name in lanes}, file.lanes()
+    declared = file.lanes()
     labels = {name: named for name in arrays if name in declared and (named := channel_labels(declared[name]))}
     length = count_valued(arrays.values(), file.length)
     arrays = {name: rows[:length] for name, rows in arrays.items()}

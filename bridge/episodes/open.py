@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from catalog.catalog import Catalog
-    from catalog.records import Asset, Known
+    from catalog.records import Asset, EpisodeRow, Known
     from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
     from wshard.core.files.place import Place
     from wshard.formats.source_base import SourceBase
@@ -73,6 +73,14 @@ class OpenLocations:
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             raise IngestError(f"{address.uri}: expected a regular file, found {stat.filemode(status.st_mode)}")
         return Fingerprint(status.st_size, status.st_mtime_ns)
+
+    def is_as_ingested(self, file: EpisodeReader, row: EpisodeRow) -> bool:
+        """Return whether an open episode has the data that the catalog has; raises as fingerprint.
+
+        In a location of several, the fingerprint is compared; the digest would read every lane.
+        """
+        is_unchanged = row.key != "" and self.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
+        return is_unchanged or file.digest() == row.digest
 
     def exists(self, address: EpisodeAddress) -> bool:
         """Return whether the episode exists: its file, or its key in a location if that can be read.

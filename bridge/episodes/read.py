@@ -15,6 +15,7 @@ from bridge.episodes.files import assets_of
 from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
+from bridge.support.episode_cache import NO_CACHE
 from bridge.support.interrupts import raise_interrupt
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from bridge.episodes.anomalies import Anomalies
     from bridge.episodes.found import FoundEpisode
+    from bridge.support.episode_cache import EpisodeCache
     from wshard.core.episode.meta_reader import Declaration
     from wshard.core.episode.protocol import EpisodeReader, StoredLane
 
@@ -84,11 +86,12 @@ class Reading:
 
 
 class _Lanes(NamedTuple):
-    """The lanes of an episode, mostly reused for the next one, and the names of those to read."""
+    """The lanes of an episode, mostly reused for the next one, and the names of those to read, and to embed."""
 
     recorded: Mapping[str, Declaration]
     definitions: tuple[LaneDefinition, ...]
     summarised: list[str]
+    embedded: list[str]
 
 
 class _OpenedEpisode(NamedTuple):
@@ -102,12 +105,13 @@ class _OpenedEpisode(NamedTuple):
 
 
 def read_episodes(
-    episodes: Sequence[FoundEpisode], wanted: LaneChoice, *, measuring: bool = True
+    episodes: Sequence[FoundEpisode], wanted: LaneChoice, *, measuring: bool = True, cache: EpisodeCache = NO_CACHE
 ) -> tuple[list[Reading], list[Failure]]:
     """Read what the catalog stores about episodes: metadata, lanes, moments, reward, digest; and measure them.
 
     measuring: compute the measures of quality checks. wanted: the lanes to embed (see choose_lanes); named ones must
     exist. A lane with NaN or infinities in many timesteps is catalogued without moments. Every lane is read once.
+    cache: takes the lanes to embed.
     The chunks of a chunked episode are compared with their hashes here; later only their digests, which need few bytes
     of each, are compared.
 
@@ -120,7 +124,7 @@ def read_episodes(
     kind: _Lanes | None = None
     with OpenLocations() as locations:
         for found in episodes:
-            episode = attempt(partial(_open_episode, found, wanted, locations, kind), found.address)
+            episode = attempt(partial(_open_episode, found, wanted, locations, kind, cache), found.address)
             if isinstance(episode, Failure):
                 failures.append(episode)
                 continue
@@ -157,7 +161,11 @@ def _finish(
 
 
 def _open_episode(
-    found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations, previous: _Lanes | None
+    found: FoundEpisode,
+    wanted: LaneChoice,
+    locations: OpenLocations,
+    previous: _Lanes | None,
+    cache: EpisodeCache,
 ) -> _OpenedEpisode:
     address = found.address
     fingerprint = found.fingerprint or locations.fingerprint(address)
@@ -179,7 +187,7 @@ def _open_episode(
             "length": file.length,
             "total_reward": file.total_reward(),
             "success": success if isinstance(success, bool) else None,
-            "digest": file.digest(),
+            "digest": (digest := file.digest()),
             "size": sum(asset.size for asset in assets) or fingerprint.size,
             "mtime_ns": max((asset.mtime_ns for asset in assets), default=fingerprint.mtime_ns),
             "metadata": dict(file.metadata),
@@ -187,7 +195,9 @@ def _open_episode(
             "format": format_name or OWN_FORMAT,
             "lane_map": lane_map,
         }
-        numbers = numbers_of(file, kind.summarised)
+        arrays = {name: file.lane(name) for name in kind.summarised}
+        cache.add(address, digest, file, {name: arrays[name] for name in kind.embedded})
+        numbers = numbers_of(file, arrays)
         rate = _find_rate(file, numbers) if file.timebase.assumed else file.timebase.tick_hz
         lanes = tuple(
             (*definition[:3], file.length, lane.sampling_rate_hz or rate, file.stored(lane.block))
@@ -228,7 +238,7 @@ def _kind_of(recorded: Mapping[str, Declaration], wanted: LaneChoice, path: str)
     )
     chosen = _chosen(definitions, wanted, path)
     read = [lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))]
-    return _Lanes(recorded, definitions, read)
+    return _Lanes(recorded, definitions, read, [name for name in read if name in chosen])
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:

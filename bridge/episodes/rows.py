@@ -12,6 +12,7 @@ from bridge.episodes.read import Failure, attempt
 from bridge.spaces.rotations import Sample, SampledEpisode
 from bridge.spaces.source_labels import source_labels
 from bridge.support.batches import batches
+from bridge.support.episode_cache import NO_CACHE
 from embedders.lanes import count_channels
 from embedders.numeric import bridge_gaps, first_bad
 from embedders.windows import count_valued, cut_padding, extend_rows
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.support.episode_cache import CachedEpisode, EpisodeCache
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
     from embedders.lanes import LaneSpec
@@ -37,14 +39,19 @@ _MOST_NUMBERS: Final = 1 << 24
 _OPEN_FILES: Final = 1  # of a location: what is known of one of 1,000 episodes takes 9 MB
 
 
-def read_sample(catalog: Catalog, lanes: tuple[LaneSpec, ...], ids: Sequence[int]) -> Sample | None:
-    """Return a sample of the first of these episodes, as many as are needed; None if none of them can be read."""
+def read_sample(
+    catalog: Catalog, lanes: tuple[LaneSpec, ...], ids: Sequence[int], cache: EpisodeCache = NO_CACHE
+) -> Sample | None:
+    """Return a sample of the first of these episodes, as many as are needed; None if none of them can be read.
+
+    Files of those in the cache are not opened.
+    """
     found, rows, waiting = dict[int, SampledEpisode](), 0, _rows(catalog, ids)
     with OpenLocations(most_files=_OPEN_FILES) as locations:
         while chosen := [*_take(waiting, count_channels(lanes), (len(found), rows))]:
             read = {}
             for row in sorted(chosen, key=lambda row: row.id):  # as they lie in files, each of which is opened once
-                one = attempt(partial(_read, lanes, row, locations), row.address)
+                one = attempt(partial(_read, lanes, row, locations, cache), row.address)
                 if not isinstance(one, Failure):
                     read[row.id] = one
             found |= {row.id: read[row.id] for row in chosen if row.id in read}
@@ -74,14 +81,20 @@ def _rows(catalog: Catalog, ids: Sequence[int]) -> Iterator[EpisodeRow]:
         yield from (by_id[id_] for id_ in batch if id_ in by_id)
 
 
-def _read(lanes: Sequence[LaneSpec], row: EpisodeRow, locations: OpenLocations) -> SampledEpisode:
+def _read(lanes: Sequence[LaneSpec], row: EpisodeRow, locations: OpenLocations, cache: EpisodeCache) -> SampledEpisode:
+    names = [lane.name for lane in lanes]
+    if (known := cache.find(row, names)) is not None:
+        return _sample(known, lanes, row)
     with locations.open(row.address) as file:
-        declared = [file.lane_view(lane.name).declaration for lane in lanes]
-        rows = cut_padding(read_rows(file, lanes)[0].astype(np.float64))
-        pairs = [*zip(lanes, declared, strict=True)]
-        kinds = tuple(_pick_kinds(declared_kinds(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
-        labels = tuple(_pick_labels(channel_labels(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
-        return SampledEpisode(rows, kinds, labels, source_labels(row.metadata, row.env_id, row.address))
+        return _sample(cache.read(file, row, names) if locations.is_as_ingested(file, row) else file, lanes, row)
+
+
+def _sample(file: EpisodeReader | CachedEpisode, lanes: Sequence[LaneSpec], row: EpisodeRow) -> SampledEpisode:
+    rows, declared = cut_padding(read_rows(file, lanes)[0].astype(np.float64)), file.lanes()
+    pairs = [(lane, declared[lane.name]) for lane in lanes]
+    kinds = tuple(_pick_kinds(declared_kinds(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
+    labels = tuple(_pick_labels(channel_labels(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
+    return SampledEpisode(rows, kinds, labels, source_labels(row.metadata, row.env_id, row.address))
 
 
 def _pick_labels(labels: tuple[str, ...], channels: tuple[int, ...] | None) -> tuple[str, ...]:
@@ -101,7 +114,7 @@ def _pick_kinds(runs: tuple[KindRun, ...], channels: tuple[int, ...] | None) -> 
     return tuple(run for run in picked if run.channels)
 
 
-def read_lanes(file: EpisodeReader, space: Space, address: EpisodeAddress) -> NDArray[Any]:
+def read_lanes(file: EpisodeReader | CachedEpisode, space: Space, address: EpisodeAddress) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes concatenated in the Space's order, or the single lane of images unchanged.
 
     Gaps of concatenated lanes are bridged: see bridge_gaps. Rows are canonical: see Space.canonical. Raises
@@ -110,7 +123,9 @@ def read_lanes(file: EpisodeReader, space: Space, address: EpisodeAddress) -> ND
     return read_bridged(file, space, address)[0]
 
 
-def read_bridged(file: EpisodeReader, space: Space, address: EpisodeAddress) -> tuple[NDArray[Any], bool]:
+def read_bridged(
+    file: EpisodeReader | CachedEpisode, space: Space, address: EpisodeAddress
+) -> tuple[NDArray[Any], bool]:
     """Return what read_lanes does, and whether gaps were bridged."""
     if len(space.window_shape) > 1:
         return file.lane(space.lanes[0].name), False
@@ -118,7 +133,7 @@ def read_bridged(file: EpisodeReader, space: Space, address: EpisodeAddress) -> 
     return space.canonical(rows, source_labels(file.metadata, file.env_id, address)), bridged
 
 
-def read_rows(file: EpisodeReader, lanes: Sequence[LaneSpec]) -> tuple[NDArray[Any], bool]:
+def read_rows(file: EpisodeReader | CachedEpisode, lanes: Sequence[LaneSpec]) -> tuple[NDArray[Any], bool]:
     """Return concatenated lanes [T, D] as they are, but for gaps, and whether there were any. Raises as read_lanes.
 
     Timesteps at the end in which no lane has a number are padding: they repeat the last one that has.
@@ -134,7 +149,7 @@ def read_rows(file: EpisodeReader, lanes: Sequence[LaneSpec]) -> tuple[NDArray[A
                 raise NotFiniteError(
                     f"{file.where}: lane {lane.name!r}: expected finite float32-sized numbers in at least "
                     f"{1 - MAX_GAPS:.0%} of the values, found {values[bad]} at timestep {bad[0]}, channel "
-                    f"{channel_label(file.lane_view(lane.name).declaration, bad[1])}, "
+                    f"{channel_label(file.lanes()[lane.name], bad[1])}, "
                     "and too many more: `wshard check` says where; --lanes NAME embeds other lanes"
                 )
             values = filled

@@ -18,7 +18,6 @@ from embedders.image.frame_encoder import Pooled, frame_pooler_of
 from embedders.window_batches import Cuts
 from embedders.windows import WindowPlan, cut_padding, without_padding
 from wshard.core.array_fields import DType
-from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.pictures.features import Features
+    from bridge.support.episode_cache import EpisodeCache
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.image.frame_encoder import FramePooler
@@ -40,11 +40,15 @@ _BATCH_EPISODES = 64  # episodes whose windows are embedded in one call
 
 @dataclass(frozen=True)
 class Embedding:
-    """How to embed: embedder and Space, as sent to worker processes; folder: that of the archive."""
+    """How to embed: embedder and Space, as sent to worker processes; folder: that of the archive.
+
+    cache: of episodes that need not be opened, which takes others that are read.
+    """
 
     embedder: Embedder
     space: Space
     folder: Path
+    cache: EpisodeCache
 
     @cached_property
     def pooler(self) -> FramePooler | None:
@@ -78,7 +82,9 @@ class EmbeddingOutcome:
 
 
 def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbeddings]) -> list[EmbeddingOutcome]:
-    """Compute the missing embeddings of catalogued episodes, opening each file once; all jobs have the same lanes.
+    """Compute the missing embeddings of catalogued episodes; all jobs have the same lanes.
+
+    The file of each is opened once, and not at all if its lanes are cached, or the features of its frames stored.
 
     Returns the result of each job, in order.
     """
@@ -166,25 +172,24 @@ def _spans(plan: WindowPlan, length: int) -> NDArray[np.int64]:
 
 
 def _read_values(jobs: Sequence[Embedding], row: EpisodeRow, locations: OpenLocations) -> tuple[NDArray[Any], bool]:
-    """Return the values of the lanes, or the features [T, 1, D] of a camera's frames; and whether gaps were bridged.
-
-    The file is not opened where all features are stored.
-    """
+    """Return the values of the lanes, or the features [T, 1, D] of a camera's frames; and whether gaps were bridged."""
+    space, cache, names = jobs[0].space, jobs[0].cache, [lane.name for lane in jobs[0].space.lanes]
+    if (known := cache.find(row, names)) is not None:
+        return read_bridged(known, space, row.address)
     poolers = {job.pooler.fingerprint: job.pooler for job in jobs if job.pooler is not None}
     pooler = next(iter(poolers.values())) if len(poolers) == 1 and all(job.pooler for job in jobs) else None
-    lane = jobs[0].space.lanes[0].name
     if pooler is not None:
         files, steps = FeatureFiles(jobs[0].folder, pooler), _used_steps(jobs, row.length, pooler)
-        if (found := files.find(row, lane, steps)) is not None:
+        if (found := files.find(row, names[0], steps)) is not None:
             return _spread(found, row.length), False
     with locations.open(row.address) as file:
-        # In a location of several, compare the fingerprint; the digest would read every lane.
-        is_unchanged = row.key != "" and locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
-        if not is_unchanged and file.digest() != row.digest:
+        if not locations.is_as_ingested(file, row):
             raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")
-        if pooler is None or file.lanes()[lane].dtype is not DType.UINT8:
-            return read_bridged(file, jobs[0].space, row.address)
-        return _spread(files.describe(file, row, lane, steps), row.length), False
+        if len(space.window_shape) == 1:
+            return read_bridged(cache.read(file, row, names), space, row.address)
+        if pooler is None or file.lanes()[names[0]].dtype is not DType.UINT8:
+            return read_bridged(file, space, row.address)
+        return _spread(files.describe(file, row, names[0], steps), row.length), False
 
 
 def _used_steps(jobs: Sequence[Embedding], length: int, pooler: FramePooler) -> NDArray[np.int64]:

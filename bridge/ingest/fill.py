@@ -119,7 +119,7 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     """
     catalog = run.archive.catalog
     unfit: dict[int, NoLaneError] = {}
-    read = lru_cache(maxsize=1)(partial(read_sample, catalog))  # once for all plans
+    read = lru_cache(maxsize=1)(partial(read_sample, catalog, cache=run.cache))  # once for all plans
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
         known = [(one, row, _episodes_of(one.family, row, one.requested)) for one, row in active.items()]
@@ -185,7 +185,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     said = chain.from_iterable([*describe_picks(space), *describe_scales(space)] for space in spaces)
     run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
     makers, folder = [target.family.embedder for target in incomplete], run.archive.folder
-    jobs = [Embedding(embedder, space, folder) for embedder, space in zip(makers, spaces, strict=True)]
+    jobs = [Embedding(embedder, space, folder, run.cache) for embedder, space in zip(makers, spaces, strict=True)]
     replaced: set[int] = set()
     pending = _pending(run, incomplete, waiting)
     for outcome in run.pool.each(partial(embed_episodes, jobs), pending, partial(lost_outcomes, len(jobs))):

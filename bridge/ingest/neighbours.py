@@ -9,7 +9,6 @@ from bridge.episodes.read import Failure
 from bridge.graph.neighbour_graph import LEAST_EPISODES
 from bridge.index.metric import COSINE
 from bridge.search.matches import EpisodeRows
-from bridge.search.moments.search import MomentSearch
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.space_choice import SpaceChoice
 from bridge.support.garbage import give_back
@@ -43,6 +42,7 @@ def prepare_searches(run: Run) -> None:
         run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
         _free_memory(run)
         _store_timesteps(run, many)
+        run.cache.clear()
         _free_memory(run)
         _make_graphs(run, many)
     except (WShardError, OSError, MemoryError) as error:
@@ -70,12 +70,16 @@ def _find_grown(run: Run) -> list[tuple[Space, int]]:
 
 
 def _store_timesteps(run: Run, spaces: Sequence[tuple[Space, int]]) -> None:
+    spaces = [one for one in spaces if one[0].windows.scales]
+    if not spaces:
+        return
+    from bridge.search.moments.search import MomentSearch
+
     moments = MomentSearch(run.archive, EpisodeRows(run.archive.catalog))
     for space, count in spaces:
-        if space.windows.scales:
-            run.watch.stage("timesteps", count)
-            moments.store(space, run.pool)
-            run.watch.advance(count)
+        run.watch.stage("timesteps", count)
+        moments.store(space, run.pool, run.cache)
+        run.watch.advance(count)
 
 
 def _make_graphs(run: Run, spaces: Sequence[tuple[Space, int]]) -> None:

@@ -95,7 +95,7 @@ def reread(run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, check
     """
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(episodes))
-    read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
+    read = partial(read_episodes, wanted=wanted, measuring=checker is not None, cache=run.cache)
     chunk_paths: list[str] = []
     displaced_by: dict[int, EpisodeRecord] = {}
     for readings, failed in run.pool.each(

@@ -14,7 +14,6 @@ from bridge.pictures.features import STRIDE, FeatureFiles, Features, spaced_step
 from bridge.support.batches import batches
 from bridge.support.progress import Silent
 from embedders.image.frame_encoder import comparable_rows
-from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:
@@ -108,8 +107,7 @@ class SeenFrames:
         if (known := self._files.find(row, camera, wanted)) is not None:
             return known
         with locations.open(row.address) as file:
-            fingerprint = Fingerprint(row.size, row.mtime_ns)
-            if not (row.key and locations.fingerprint(row.address) == fingerprint) and file.digest() != row.digest:
+            if not locations.is_as_ingested(file, row):
                 raise IngestError(f"{row.address}: changed since it was ingested: run `wshard ingest` again")
             return self._files.describe(file, row, camera, wanted)
 

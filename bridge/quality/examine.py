@@ -66,7 +66,7 @@ def examine(
         measured_lanes = [
             lane.name for lane in lanes if is_vector(lane) and is_measured(lane.name) and file.has(lane.name)
         ]
-        numbers = numbers_of(file, measured_lanes)
+        numbers = numbers_of(file, {name: file.lane(name) for name in measured_lanes})
         measured = Measured(numbers.form, measure(numbers.lanes, numbers.length, numbers.times, numbers.unit_s)[1])
         digest = file.digest()
         files = None if cameras is None else MeasureFiles(cameras, uid, digest)

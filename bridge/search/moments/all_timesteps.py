@@ -22,6 +22,7 @@ from bridge.search.moments.lane_rows import LaneRows
 from bridge.search.moments.scan import Timesteps, describe
 from bridge.search.moments.stored_cells import StoredCells, follow
 from bridge.support.batches import batches
+from bridge.support.episode_cache import NO_CACHE
 from bridge.support.workers import THIS_PROCESS
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from bridge.search.moments.block_distances import Floats
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.lane_rows import PreparedRows
+    from bridge.support.episode_cache import EpisodeCache
     from bridge.support.workers import Workers
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
@@ -71,10 +73,12 @@ class TimestepStore:
         self._catalog, self._index = archive.catalog, archive.index
         self._known: dict[str, tuple[Instant, AllTimesteps | None]] = {}  # by the Space's fingerprint
 
-    def load(self, space: Space, scaling: Statistics, pool: Workers = THIS_PROCESS) -> AllTimesteps | None:
+    def load(
+        self, space: Space, scaling: Statistics, pool: Workers = THIS_PROCESS, cache: EpisodeCache = NO_CACHE
+    ) -> AllTimesteps | None:
         """Return those of all episodes of the Space, or None if it has too many numbers, or images.
 
-        pool: reads those that are not stored.
+        pool: reads those that are not stored; cache: of episodes that it need not open.
         """
         now = self._catalog.instant()
         numbers = b"".join(part.tobytes() for part in (scaling.mean, scaling.std, scaling.factors) if part is not None)
@@ -84,7 +88,7 @@ class TimestepStore:
             return known
         nothing = AllTimesteps(None, frozenset(), StoredArrays(name, 0), StoredCells())
         before = nothing if known is None or known.stored.name != name else known
-        self._known[space.fingerprint] = now, (made := self._follow(_Reading(space, scaling), before, pool))
+        self._known[space.fingerprint] = now, (made := self._follow(_Reading(space, scaling, cache), before, pool))
         return made
 
     def _follow(self, wanted: _Reading, before: AllTimesteps, pool: Workers) -> AllTimesteps | None:
@@ -115,14 +119,15 @@ class TimestepStore:
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """Which lanes to read, and how they are scaled; sent to worker processes."""
+    """Which lanes to read, and how they are scaled; sent to worker processes. cache: of episodes."""
 
     space: Space
     scaling: Statistics
+    cache: EpisodeCache
 
     def read(self, rows: Sequence[EpisodeRow]) -> _ReadRows:
         """Return the rows of episodes by their ids, and the ids of those without an unchanged file."""
-        lanes, stale = LaneRows(cache_bytes=0).load(rows, self.space, self.scaling)
+        lanes, stale = LaneRows(cache_bytes=0, cache=self.cache).load(rows, self.space, self.scaling)
         return {episode: one.rows.astype(np.float32) for episode, one in lanes.items()}, stale
 
 

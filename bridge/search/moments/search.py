@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bridge.search.moments.refine import Moment
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import View
+    from bridge.support.episode_cache import EpisodeCache
     from bridge.support.workers import Workers
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
@@ -97,10 +98,13 @@ class MomentSearch:
         self._store = TimestepStore(archive)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
-    def store(self, space: Space, pool: Workers) -> None:
-        """Store the timesteps of a Space's episodes, so that the first search need not read their files."""
+    def store(self, space: Space, pool: Workers, cache: EpisodeCache) -> None:
+        """Store the timesteps of a Space's episodes, so that the first search need not read their files.
+
+        cache: of episodes that need not be opened.
+        """
         if len(space.window_shape) < 2:
-            self._store.load(space, self._scaling(space), pool)
+            self._store.load(space, self._scaling(space), pool, cache)
 
     def search(self, query: WindowQuery, request: Request, options: MomentOptions) -> FoundMoments:
         """Return the request.top_k moments most similar to the query; fewer only if no more pass the filter."""

@@ -31,6 +31,7 @@ from typer.testing import CliRunner
 import bridge.episodes.open
 import bridge.episodes.read
 import bridge.support.batches
+import bridge.support.episode_cache
 from bridge import check_episodes
 from embedders import PooledCallable
 from wshard import (
@@ -262,7 +263,8 @@ class _At:
         return
 
 
-def test_a_file_that_changes_or_goes_while_it_is_ingested_gets_no_wrong_vector(archive, folder):
+def test_a_file_that_changes_or_goes_while_it_is_ingested_gets_no_wrong_vector(archive, folder, monkeypatch):
+    monkeypatch.setattr(bridge.support.episode_cache, "MOST_BYTES", 0)  # each is read again to be embedded
     first, second, *others = files(folder)
 
     def disturb():
@@ -340,6 +342,7 @@ def test_an_error_that_no_one_expected_is_one_file_s_and_says_so(archive, folder
         return (opened if hashed else failing)(address, hashed=hashed)
 
     monkeypatch.setattr(bridge.episodes.open, "open_episode", failing_later)
+    monkeypatch.setattr(bridge.support.episode_cache, "MOST_BYTES", 0)
     report = ingest(archive.parent / "other", folder)
     assert (counts(report), [failure.path for failure in report.failed]) == ({"new": 12, "embedded": 11}, [first])
 

@@ -30,6 +30,7 @@ from typer.testing import CliRunner
 import bridge.ingest.fill
 import bridge.ingest.stages
 import bridge.support.batches
+import bridge.support.episode_cache
 from embedders import PooledCallable, WindowPlan
 from wshard import Channel, TimebaseSpec, TrajectoryIngestor, TrajectoryRetriever, open_wshard, save_wshard
 from wshard.errors import (
@@ -444,6 +445,7 @@ def test_a_file_that_goes_before_it_is_embedded_is_not_a_failure(archive, folder
         return real(jobs, lacking)
 
     monkeypatch.setattr(bridge.ingest.fill, "embed_episodes", late)
+    monkeypatch.setattr(bridge.support.episode_cache, "MOST_BYTES", 0)
     report = ingest(archive, folder)
     assert counts(report) == {"new": 12, "embedded": 11}
     assert report.ok
