@@ -113,9 +113,13 @@ class ComparePage {
     const pictures = item.pictures.slice(0, 1).map((/** @type {string} */ lane) => new Camera(item.uid, lane, about.length));
     const canvas = h("canvas", { role: "img", "aria-label": `Lanes of ${nameOf(item)}` });
     const time = h("output", { class: "soft" });
+    const [lane] = item.lanes;
+    const channels = lane ? this.channels(item) : [];
+    const drawn = lane && `${lane.lane}${channels.length < lane.of ? `, channels ${channels.join(", ")} of ${lane.of}` : ""}`;
+    const said = [labelOf(about), `timesteps ${item.span.join(":")}`].filter(Boolean).join(" · ");
     const element = h("section", { class: "compare-column" },
       h("h2", {}, h("a", { href: episodePath(item.uid) }, nameOf(item))),
-      h("p", { class: "soft" }, [labelOf(about), `timesteps ${item.span.join(":")}`].filter(Boolean).join(" · "), item.lanes.length > 0 && ` · ${item.lanes[0].lane}, channels ${this.channels(item).join(", ")}`), item.error && h("p", { class: "problem" }, item.error),
+      h("p", { class: "soft line", title: [said, drawn].filter(Boolean).join(" · ") }, said, h("br"), drawn), item.error && h("p", { class: "problem" }, item.error),
       !item.error && pictures.map((/** @type {Camera} */ camera) => camera.element), !item.error && canvas, !item.error && time);
     const show = (/** @type {number} */ step, /** @type {boolean} */ playing) => {
       const own = this.stepOf(index, Math.floor(step));
