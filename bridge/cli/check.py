@@ -66,7 +66,7 @@ def check(
     else:
         rows = [row for one in shown for row in _rows(one)]
         if rows:
-            print_table(("episode", "check", ">score", "reason", "/file"), rows[:limit])
+            print_table(("episode", "check", ">score", "reason", "~file"), rows[:limit])
         if len(rows) > limit:
             typer.echo(f"{limit} of {len(rows)} rows, worst first (--limit or --json for more)")
         typer.echo(_summary(done, len(flagged)))

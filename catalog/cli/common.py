@@ -107,7 +107,9 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
-    """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "/x" are paths, "=x" ids.
+    """Print rows below the names of the columns, if any has one; ">x" is right-aligned, "=x" ids.
+
+    "/x" are paths, "~x" paths whose rows have names, too: they are left out where the others have no room beside them.
 
     On a terminal each row is one line of its width: paths are truncated first, at the beginning, then the widest other
     cells, in the middle, as many differ only at their end; numbers and ids last. Elsewhere, and with whole=True,
@@ -115,10 +117,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
     """
     from rich.cells import cell_len  # all of rich would take a tenth of a command's time
 
-    heads = [printable(name.lstrip(">/=")) for name in columns]
+    heads = [printable(name.lstrip(">/=~")) for name in columns]
     cells = [[printable(_drawable(cell)) for cell in row] for row in rows]
     if not whole and sys.stdout.isatty():
-        widths = _widths(columns, [heads, *cells], shutil.get_terminal_size().columns)
+        total = shutil.get_terminal_size().columns
+        shown = _find_room(columns, [heads, *cells], total)
+        columns, heads, *cells = ([row[index] for index in shown] for row in (columns, heads, *cells))
+        widths = _widths(columns, [heads, *cells], total)
         heads = [_shortened(head, width, ">") for head, width in zip(heads, widths, strict=True)]
         cells = [
             [_shortened(cell, width, name[:1]) for cell, width, name in zip(row, widths, columns, strict=True)]
@@ -134,6 +139,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole:
         typer.echo((" " * _GAP).join(parts).rstrip())
 
 
+def _find_room(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> list[int]:
+    """Return the places of the columns that are shown in rows of this width."""
+    from rich.cells import cell_len
+
+    others = [index for index, name in enumerate(columns) if not name.startswith("~")]
+    needed = sum(max(cell_len(row[index]) for row in rows) + _GAP for index in others)
+    return others if needed + _MIN_PATH_WIDTH > total else [*range(len(columns))]
+
+
 def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int) -> list[int]:
     """Return the width of each column for rows of this width: which cells are truncated says print_table."""
     from rich.cells import cell_len
@@ -142,7 +156,9 @@ def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int) -
     available = total - _GAP * (len(columns) - 1)
     while sum(widths) > available and max(widths) > 1:
         paths = [
-            index for index, name in enumerate(columns) if name.startswith("/") and widths[index] > _MIN_PATH_WIDTH
+            index
+            for index, name in enumerate(columns)
+            if name.startswith(("/", "~")) and widths[index] > _MIN_PATH_WIDTH
         ]
         texts = [
             index
@@ -160,7 +176,7 @@ def _shortened(cell: str, width: int, kind: str) -> str:
 
     if cell_len(cell) <= width:
         return cell
-    tail_width = width - 1 if kind == "/" else 0 if kind in (">", "=") else (width - 1) // 2
+    tail_width = width - 1 if kind in ("/", "~") else 0 if kind in (">", "=") else (width - 1) // 2
     return set_cell_size(cell, width - 1 - tail_width) + _ELLIPSIS + set_cell_size(cell[::-1], tail_width)[::-1]
 
 

@@ -84,6 +84,11 @@ def test_paths_are_cut_before_what_only_a_line_says(monkeypatch, capsys):
     assert reason in line
     assert line.endswith("07.wshard")
     assert len(line) <= 80
+    longer = f"{reason}, and others"
+    print_table(("episode", "check", ">score", "reason", "~file"), [("arm-07", "gaps", "1", longer, place)])
+    head, line = capsys.readouterr().out.splitlines()
+    assert line.endswith(longer)
+    assert "file" not in head
 
 
 HITS = {
