@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from bridge.cli.output import print_files
+from bridge.cli.output import print_files, print_notes
 from wshard.cli.common import print_json, printable
 from wshard.core.episode.protocol import OWN_FORMAT
 from wshard.core.messages import plural
@@ -63,8 +63,7 @@ def _print_changes(report: IngestReport) -> None:
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
     if report.earlier is not None:
         typer.echo(f"read otherwise before: {report.earlier}", err=True)
-    for text in report.stale:
-        typer.echo(printable(text), err=True)
+    print_notes(report.stale)
     print_files("failed", [(str(one.address), one.error) for one in report.failed])
 
 
@@ -79,8 +78,7 @@ def _print_data(report: IngestReport) -> None:
     if {*report.formats} - {OWN_FORMAT}:
         advice = "; `wshard layout guess PATH` writes a guess down" if any(map(is_guess, report.formats)) else ""
         typer.echo(f"read as: {printable(_by_format(report.formats))}{advice}", err=True)
-    for kind in report.left_out:
-        typer.echo(printable(str(kind)), err=True)
+    print_notes([*map(str, report.left_out)])
 
 
 def _print_compared(report: IngestReport, *, is_news: bool) -> None:
@@ -92,10 +90,9 @@ def _print_compared(report: IngestReport, *, is_news: bool) -> None:
         typer.echo(f"compared by {printable('; '.join(parts))}", err=True)
     if len(report.spaces) > 1:
         typer.echo("searches compare two episodes by the lanes that both have", err=True)
-    for line in report.picked if is_news else ():
-        typer.echo(printable(line), err=True)
-    for line in report.alike if is_news else ():
-        typer.echo(printable(line), err=True)
+    if is_news:
+        print_notes(report.picked)
+        print_notes(report.alike)
 
 
 def _print_unread(report: IngestReport) -> None:

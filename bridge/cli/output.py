@@ -46,6 +46,14 @@ def print_files(
         typer.echo(f"{what}: {left} more{rest}", err=True)
 
 
+def print_notes(notes: Sequence[str]) -> None:
+    """Print the first of these lines on stderr, and how many more there are."""
+    for line in notes[:_PRINTED]:
+        typer.echo(printable(line), err=True)
+    if len(notes) > _PRINTED:
+        typer.echo(f"{len(notes) - _PRINTED} more such lines (--json lists all)", err=True)
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines of text that contain names from files and users."""
     for line in lines:

@@ -39,6 +39,8 @@ def present_ingest(report: IngestReport) -> dict[str, Any]:
         "formats": {name: {"locations": one, "episodes": count} for name, (one, count) in report.formats.items()},
         "anomalies": [_present_anomaly(one) for one in report.anomalies],
         "left_out": [asdict(one) for one in report.left_out],
+        "picked": [*report.picked],
+        "alike": [*report.alike],
         "seconds": round(report.seconds, 3),
     }
 

@@ -14,6 +14,7 @@ from catalog.query.columns import columns_of
 from catalog.query.differences import find_differences
 from catalog.query.listing import list_episodes, list_facets, list_histograms
 from catalog.query.sampling import sample_episodes
+from catalog.query.suggestions import suggest_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,8 +37,10 @@ def list_page(call: ApiCall) -> dict[str, Any]:
 
 
 def count_episodes(call: ApiCall) -> dict[str, Any]:
-    """Return the number of episodes that match a filter, and the parsed filter."""
-    return {"total": count_passing(call), "where": where_text(as_where(call["where"]))}
+    """Return the number of episodes that match a filter, the parsed filter, and what may be meant where none does."""
+    total, where = count_passing(call), as_where(call["where"])
+    hints = [] if total else suggest_values(call.archive.catalog.query, where)
+    return {"total": total, "where": where_text(where), "hints": hints}
 
 
 def count_values(call: ApiCall) -> dict[str, Any]:

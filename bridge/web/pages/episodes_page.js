@@ -125,11 +125,12 @@ class EpisodesPage {
       this.table.reset(stay ? Math.max(first.length, this.table.total) : first.length, first, stay);
       this.showEmpty(first.length);
       this.main.removeAttribute("aria-busy");
-      const { total } = await get("/api/count", { where: this.where }, signal);
+      const { total, hints } = await get("/api/count", { where: this.where }, signal);
       this.total = total;
       this.table.setTotal(total);
       fill(this.count, plural(total, "episode"));
       void fields.then(() => signal.aborted || this.showFacets());
+      this.empty.querySelector("h2")?.after(...hints.map((/** @type {string} */ hint) => h("p", {}, hint)));
     } catch (error) {
       if (isAborted(error)) return;
       this.total = 0;

@@ -9,7 +9,7 @@ import pytest
 from command_line import app
 from typer.testing import CliRunner
 
-from bridge.cli.output import print_files
+from bridge.cli.output import print_files, print_notes
 from bridge.cli.search import find_telling_texts
 from catalog.cli.common import print_table
 from catalog.cli.explore import _brief
@@ -72,6 +72,11 @@ def test_of_many_files_each_cause_takes_one_line_with_an_example(capsys):
         "failed: /6, /7, /8 and 3 more (--json lists all): e.g. block 'state/6': checksum 0x6\n"
         "failed: /12: no lane\n"
     )
+
+
+def test_only_the_first_of_many_notes_are_printed(capsys):
+    print_notes([str(number) for number in range(11)])
+    assert capsys.readouterr().err.splitlines() == [*"01234567", "3 more such lines (--json lists all)"]
 
 
 def test_paths_are_cut_before_what_only_a_line_says(monkeypatch, capsys):

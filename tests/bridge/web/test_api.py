@@ -111,6 +111,10 @@ def test_fields_have_what_files_and_people_named(client):
         "operators": names["length"]["operators"],
     }
     assert get(client, "/api/count", where="lane.signal/state.max:>10")["total"] == 1
+    assert get(client, "/api/count", where="env:lift")["hints"] == []
+    assert get(client, "/api/count", where="env:lif")["hints"] == [
+        "env:lif matches no whole value; env:*lif* matches 4 of 12 episodes"
+    ]
     assert 0 < get(client, "/api/count", where=get(client, "/api/fields")["example"])["total"] < 12
 
 
