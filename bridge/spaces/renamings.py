@@ -78,7 +78,8 @@ def _group(layouts: Mapping[int, Layout]) -> dict[int, int]:
     for id_, layout in layouts.items():
         for lane in chosen_lanes(layout):
             one, other = groups[id_], groups[first.setdefault(lane, id_)]
-            groups = {known: min(one, other) if group in (one, other) else group for known, group in groups.items()}
+            if one != other:
+                groups = {known: min(one, other) if own in (one, other) else own for known, own in groups.items()}
     return groups
 
 

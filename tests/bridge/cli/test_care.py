@@ -264,10 +264,10 @@ def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
 
 
 def test_of_many_files_that_a_batch_left_out_the_first_are_reported(capsys):
-    failed = [Failure(f"/data/{number}.wshard", f"cut at {number}") for number in range(25)]
+    failed = [Failure(f"/data/{number}.wshard", f"cut at {chr(97 + number)}") for number in range(25)]
     bridge.cli.ingest.print_batch(IngestReport(failed=failed), as_json=False)
     shown = capsys.readouterr()
     lines = shown.err.splitlines()
-    assert (lines[0], len(lines)) == ("failed: /data/0.wshard: cut at 0", 21)
-    assert lines[-1] == "failed: 5 more (--json lists all)"
+    assert (lines[0], len(lines)) == ("failed: /data/0.wshard: cut at a", 9)
+    assert lines[-1] == "failed: 17 more (--json lists all)"
     assert shown.out == "nothing to do, 25 failed\n"
