@@ -165,8 +165,7 @@ class EpisodesPage {
     this.table.element.hidden = total === 0;
     if (total > 0) return;
     if (this.where) {
-      fill(this.empty, h("h2", {}, why),
-        h("button", { onclick: () => this.filterBy("") }, "Show all episodes"));
+      fill(this.empty, h("h2", {}, why), h("button", { onclick: () => this.filterBy("") }, "Show all episodes"));
     } else {
       fill(this.empty, h("h2", {}, "This archive is empty"),
         h("p", {}, "Ingest a folder of episodes; they appear here as soon as they are in:"),
