@@ -30,13 +30,11 @@ if TYPE_CHECKING:
 def find_reading(location: Location) -> str:
     """Return how a location, or an open file, is read: its format or layout by its contents, else that of a guess.
 
-    A GuessWarning says that it is a guess, and which. Raises FormatError for what nothing reads, LayoutError where the
-    guess leaves something open, FileNotFoundError.
+    A GuessWarning says that it is a guess, and which. Raises FormatError for what nothing reads, and LayoutError where
+    the guess leaves something open.
     """
     place = place_of(location)
     name = format_of(place)
-    if not name:
-        place.status()
     return guess_format(place, name) or known_format(None, name, place)
 
 
@@ -94,10 +92,10 @@ def open_episode(
     else:  # a file object; of anything else it says that it is none
         return open_episode_file(place, hashed=hashed)
     found = place_of(address.uri)
-    how = read_as(format_name) if format_name else address.read_as or find_reading(found)
+    how = read_as(format_name) if format_name else address.read_as or detect_format(found)
     if not address.key and how == Format.WSHARD:
         return open_episode_file(found, hashed=hashed)
-    with open_location(address.uri, how) as source:
+    with open_location(address.uri, None if how == OTHER_ARRAYS else how) as source:
         return source.open(address.key)
 
 

@@ -36,6 +36,7 @@ from wshard.errors import (
     CodecError,
     EntryNotFoundError,
     EpisodeError,
+    LayoutError,
     MissingExtraError,
     UnsupportedFormatError,
 )
@@ -423,7 +424,7 @@ def test_hdf5_files_of_other_programs_are_called_by_their_names(dataset_fixtures
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["values"] = [1, 2, 3]
     assert detect_format(tmp_path / "other.h5") == "other_arrays"
-    with pytest.raises(UnsupportedFormatError, match=r"found other arrays: `wshard layout guess .*other\.h5`"):
+    with pytest.raises(LayoutError, match=r"expected a file of a known format .*: `wshard layout guess .*other\.h5`"):
         load(tmp_path / "other.h5")
     with pytest.raises(FormatError, match="expected ep_len and ep_offset, found values"):
         list_episodes(tmp_path / "other.h5", "hdf5")

@@ -1,16 +1,17 @@
-"""Archives of arrays that are of no format: refused with the way on, as a file and in a folder."""
+"""Archives of arrays that are of no format: guessed, or refused with the way on, as a file and in a folder."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from bridge.episodes.discover import discover, expect_episodes
 from wshard import FormatError, detect_format, list_episodes, load, open_episode, open_source, save
-from wshard.errors import SourceNotFoundError, UnsupportedFormatError
+from wshard.errors import GuessWarning, LayoutError, SourceNotFoundError, UnsupportedFormatError, WShardError
 from wshard.formats.open import open_location
 from wshard.testing import make_episode
 
@@ -26,16 +27,24 @@ OTHERS = {
     "weights": {"w1": np.zeros((64, 32)), "b1": np.zeros(32)},
 }  # fmt: skip
 
+GUESSED = dict.fromkeys(("d4rl-states", "next", "no states"), "npz as observation=observations, action=actions, ")
+
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_arrays_of_no_format_are_refused_with_the_way_on(tmp_path, name):
+def test_arrays_of_no_format_are_guessed_or_refused_with_the_way_on(tmp_path, name):
     path = tmp_path / "x.npz"
     np.savez(path, **OTHERS[name])
     assert detect_format(path) == "other_arrays"
     assert detect_format(tmp_path) == ""
-    for ask in (load, open_episode, list_episodes, lambda file: load(io.BytesIO(file.read_bytes()))):
-        with pytest.raises(UnsupportedFormatError, match=r"found other arrays: `wshard layout guess .*--layout"):
-            ask(path)
+    for ask in (load, open_episode, list_episodes):
+        if name in GUESSED:
+            with pytest.warns(GuessWarning, match=f"read by a guess: {GUESSED[name]}"), suppress(WShardError):
+                ask(path)  # of several episodes
+        else:
+            with pytest.raises(LayoutError, match=r"expected .*: `wshard layout guess .*--layout"):
+                ask(path)
+    with pytest.raises(UnsupportedFormatError, match=r"found other arrays: `wshard layout guess .*--layout"):
+        load(io.BytesIO(path.read_bytes()))
 
 
 def test_a_folder_of_such_files_names_them_and_the_way_on(tmp_path):
