@@ -91,6 +91,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings("ignore:lance is not fork-safe:UserWarning"))
 
 
+def pytest_runtest_teardown() -> None:
+    """Fail where a library made this thread a real-time one, as SVT-AV1 does for root: other processes get no core."""
+    if hasattr(os, "sched_getscheduler") and (policy := os.sched_getscheduler(0)) in {os.SCHED_FIFO, os.SCHED_RR}:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        pytest.fail(f"this thread was left with the real-time policy {policy} of the scheduler")
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Give one browser to all tests of a process: to start it takes a second, and a process can run one."""

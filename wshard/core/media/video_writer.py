@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 from fractions import Fraction
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -79,18 +80,27 @@ def rate_of(fps: float) -> Fraction:
 def restrain_encoder() -> Iterator[None]:
     """Open an encoder without lasting effects.
 
-    SVT-AV1 prints its settings, unless SVT_LOG says otherwise; for root, it makes the thread that opens it a real-time
-    one permanently.
+    SVT-AV1 prints its settings, unless SVT_LOG says otherwise; for root, it makes the thread that opens it, and its own
+    threads, real-time ones, which leave no core to other processes.
     """
     os.environ.setdefault("SVT_LOG", "1")  # errors alone
     if not hasattr(os, "sched_getscheduler"):  # not on Linux
         yield
         return
-    policy, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    policy, parameters, before = os.sched_getscheduler(0), os.sched_getparam(0), _threads()
     try:
         yield
     finally:
-        os.sched_setscheduler(0, policy, parameters)
+        if os.sched_getscheduler(0) != policy:
+            for thread in {0} | (_threads() - before):
+                with contextlib.suppress(ProcessLookupError):  # it has ended
+                    os.sched_setscheduler(thread, policy, parameters)
+
+
+def _threads() -> set[int]:
+    with contextlib.suppress(FileNotFoundError):
+        return {int(thread.name) for thread in Path("/proc/self/task").iterdir()}
+    return set()
 
 
 def _write(
@@ -103,11 +113,13 @@ def _write(
     codec, stored_format, rate, options = stream
     count = 0
     try:
-        with restrain_encoder(), av.open(file, "w", format="mp4") as container:
+        with av.open(file, "w", format="mp4") as container:
             video = container.add_stream(codec, rate=rate, options=options)
             video.height, video.width, video.pix_fmt = shape[0], shape[1], stored_format
             video.codec_context.time_base = 1 / rate
             video.codec_context.thread_count, video.codec_context.thread_type = _THREADS, "FRAME"
+            with restrain_encoder():
+                video.codec_context.open()
             for count, image in enumerate(frames, 1):
                 frame = to_frame(check_frame(image, shape, count - 1))
                 frame.pts, frame.time_base = count - 1, 1 / rate

@@ -10,6 +10,7 @@ import pytest
 
 from wshard.core.media.open_video import translate_errors
 from wshard.core.media.video_copy import copy_video
+from wshard.core.media.video_writer import restrain_encoder
 from wshard.errors import CodecError
 from wshard.media import VideoFrames
 
@@ -30,6 +31,8 @@ def video(request) -> tuple[str, bytes, np.ndarray]:
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream(request.param, rate=10, options={"g": "4"} | options)
         stream.height, stream.width, stream.pix_fmt = 64, 64, "yuv420p"
+        with restrain_encoder():
+            stream.codec_context.open()
         for step in range(12):
             frame = av.VideoFrame.from_ndarray(np.full((64, 64, 3), 20 * step, np.uint8), "rgb24")
             container.mux(stream.encode(frame))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import av
 import numpy as np
@@ -12,6 +14,9 @@ import pytest
 
 from wshard.errors import EpisodeError
 from wshard.media import VideoFrames, encode_video
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def moving(count: int, *shape: int) -> np.ndarray:
@@ -47,13 +52,23 @@ def test_frames_are_at_their_times(fps):
 
 def test_options_are_those_of_the_codec():
     file = io.BytesIO()
-    before = os.sched_getscheduler(0)
     encode_video(moving(12, 64, 64, 3), file, fps=10, codec="libsvtav1", options={"g": "2", "crf": "30"})
-    assert os.sched_getscheduler(0) == before
     with av.open(io.BytesIO(file.getvalue())) as container:
         assert "av1" in container.streams.video[0].codec_context.name
         assert container.streams.video[0].average_rate == Fraction(10)
     assert VideoFrames(file.getvalue()).decode().shape == (12, 64, 64, 3)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs a system that lists its threads")
+def test_no_thread_of_an_encoder_goes_before_other_processes_also_for_root():
+    def watched() -> Iterator[np.ndarray]:
+        for frame in moving(3, 64, 64, 3):
+            yield frame
+            policies.append({os.sched_getscheduler(int(thread.name)) for thread in Path("/proc/self/task").iterdir()})
+
+    policies: list[set[int]] = []
+    encode_video(watched(), io.BytesIO(), fps=10, codec="libsvtav1")
+    assert policies == [{os.SCHED_OTHER}] * 3
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a system that can restrict cores")
