@@ -9,12 +9,15 @@ from itertools import takewhile
 
 import pytest
 
+from bridge.support import garbage
 from bridge.support.garbage import collect_rarely
 from bridge.support.workers import workers
 
 
 @pytest.fixture(autouse=True)
-def threshold():
+def threshold(monkeypatch):
+    """Begin without users: a command that ran in this process is one until the process ends."""
+    monkeypatch.setattr(garbage, "_threshold", garbage._Threshold())
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield
