@@ -336,7 +336,7 @@ def test_one_pass_opens_each_file_once_and_gives_the_same_vectors(folder, tmp_pa
     monkeypatch.setattr(bridge.episodes.open, "open_episode", opening)
     plans = (*BOTH, WindowPlan(16, 8))
     ingest(tmp_path / "one", folder, embedder=None, windows=plans)
-    assert len(opened) == len(ALL)  # what is read to register is kept for the sample of rotations, and to embed
+    assert len(opened) == len(ALL)  # to register; the sample of rotations and embedding have it from there
     for plan in plans:
         ingest(tmp_path / "many", folder, embedder=None, windows=plan)
     stored = [{key: value.tobytes() for key, value in vectors_of(tmp_path / name).items()} for name in ("one", "many")]

@@ -28,6 +28,6 @@ def test_second_frames_are_also_of_the_same_part_of_episodes_that_went_alike():
     crossed = colours[0] != colours[1]
     assert 0.65 < crossed[colours[0] < 2].mean() < 0.95
     assert not crossed[colours[0] == 2].any()
-    assert np.abs(parts[0] - parts[1])[crossed].max() == 1
+    assert 1 <= np.abs(parts[0] - parts[1])[crossed].max() <= 2  # up to .3 of an episode, of four parts
     assert is_ignored[colours[0] == 0][:, colours[0] == 1].all()
     assert not is_ignored[colours[0] == 2][:, colours[0] < 2].any()
