@@ -148,6 +148,13 @@ def test_a_cut_npz_is_said_to_be_damaged(tmp_path):
         guess_layout(tmp_path / "a.npz")
 
 
+@pytest.mark.parametrize("suffix", [".h5", ".hdf5", ".npz"])
+def test_so_is_what_its_name_alone_calls_arrays(tmp_path, suffix):
+    (tmp_path / f"a{suffix}").write_bytes(b"not what the name says")
+    with pytest.raises(FormatError, match=rf"found a damaged or cut \{suffix} file"):
+        guess_layout(tmp_path / f"a{suffix}")
+
+
 @pytest.mark.parametrize(
     ("values", "unit"),
     [

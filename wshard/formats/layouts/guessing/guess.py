@@ -28,7 +28,7 @@ from wshard.formats.layouts.guessing.readings import EpisodeReading
 from wshard.formats.layouts.guessing.roles import ArrayGuess, guess_roles
 from wshard.formats.layouts.guessing.survey import OTHER, TEXT, container_of, labels_of, read_facts
 from wshard.formats.layouts.guessing.union import describe_roles, unite
-from wshard.formats.layouts.layout import ARRAY_SUFFIXES, SUFFIXES, EpisodeLayout, EpisodeRule
+from wshard.formats.layouts.layout import ARRAY_SUFFIXES, EpisodeLayout, EpisodeRule
 from wshard.formats.layouts.plan import stands_apart
 from wshard.formats.look import look_at
 from wshard.formats.npz import ZIP_MAGIC
@@ -99,8 +99,9 @@ def _why_none(place: Place) -> str:
         look = look_at(place)
         if not look.head:
             return f"{place}: expected arrays, found an empty file"
-        if look.head.startswith(ZIP_MAGIC) or look.suffix in SUFFIXES["npz"]:
-            return f"{place}: expected arrays, found a damaged or cut .npz file"
+        kind = ".npz" if look.head.startswith(ZIP_MAGIC) else place.suffix.lower()
+        if kind in ARRAY_SUFFIXES:
+            return f"{place}: expected arrays, found a damaged or cut {kind} file"
     suffixes = ", ".join(ARRAY_SUFFIXES)
     return f"{place}: expected arrays: a file {suffixes}, or a folder of them; found neither"
 
