@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from wshard.core.messages import plural
+from wshard.core.quality.odd_values import APART
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 INVALID: Final = {"nan": "NaN", "infinite": "infinity", "placeholder": "a value that stands for none"}
 """Checks of the number of timesteps with values that are none -> these in words."""
-
-_APART: Final = 5.0  # times the range of all other values, at the default limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,5 +85,5 @@ def judge_apart(measures: Measures, limits: Thresholds) -> CheckScores:
         place = f"{measures.layout.label(c)}: timestep {at[n, c]:.0f}"
         return f"{place} lies {apart[n, c]:.0f} times the range of the other values away from them"
 
-    limit = np.log1p(_APART * limits.spike / DEFAULT_THRESHOLDS.spike)
+    limit = np.log1p(APART * limits.spike / DEFAULT_THRESHOLDS.spike)
     return CheckScores(np.log1p(apart.max(axis=1)) / limit, reason, worst)

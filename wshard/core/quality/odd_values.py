@@ -22,7 +22,9 @@ _WHOLE: Final = [sign * value for value in _MAGNITUDES for sign in (-1.0, 1.0)] 
 _STAND_INS: Final[Numbers] = np.array(sorted({*_WHOLE, *np.array(_WHOLE, np.float32).tolist()}))
 """Values that programs write where they have none; of float32, too."""
 
-_APART: Final = 5.0  # times the range of all other values
+APART: Final = 5.0
+"""Ranges of all other values by which a value is far from them, at the default limit."""
+
 _FEW: Final = 0.05  # of the timesteps: more than that are no spikes
 _REACH: Final = 0.4  # of the largest distance from the mean that one value can have: the root of all squared deviations
 _MIN_STEPS: Final = 8
@@ -79,7 +81,7 @@ def _find_stand_ins(values: Numbers) -> NDArray[np.bool_]:
         rest = values[~found]
         value = extreme(rest) if len(rest) else np.nan
         others = rest[rest != value]
-        is_apart = not len(others) or np.abs(others - value).min() > _APART * np.ptp(others)
+        is_apart = not len(others) or np.abs(others - value).min() > APART * np.ptp(others)
         if value in _STAND_INS and is_apart:
             found |= values == value
     return found
@@ -93,7 +95,7 @@ def _measure_apart(values: Numbers) -> tuple[float, int]:
     low, high = ordered[few], ordered[-few - 1]
     beyond = np.maximum(low - values, values - high)
     at = int(beyond.argmax())
-    if not low < high or len(np.unique(values[beyond <= _APART * (high - low)])) <= 2:
+    if not low < high or len(np.unique(values[beyond <= APART * (high - low)])) <= 2:
         return 0.0, at
     return max(0.0, float(beyond[at] / (high - low))), at
 
