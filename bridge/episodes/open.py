@@ -74,12 +74,13 @@ class OpenLocations:
             raise IngestError(f"{address.uri}: expected a regular file, found {stat.filemode(status.st_mode)}")
         return Fingerprint(status.st_size, status.st_mtime_ns)
 
-    def is_as_ingested(self, file: EpisodeReader, row: EpisodeRow) -> bool:
+    def is_as_ingested(self, file: EpisodeReader, row: EpisodeRow, found: Fingerprint | None = None) -> bool:
         """Return whether an open episode has the data that the catalog has; raises as fingerprint.
 
-        In a location of several, the fingerprint is compared; the digest would read every lane.
+        In a location of several, the fingerprint is compared, `found` if it is known; the digest would read every lane.
         """
-        is_unchanged = row.key != "" and self.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
+        known = Fingerprint(row.size, row.mtime_ns)
+        is_unchanged = row.key != "" and (found or self.fingerprint(row.address)) == known
         return is_unchanged or file.digest() == row.digest
 
     def exists(self, address: EpisodeAddress) -> bool:

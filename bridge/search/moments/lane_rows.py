@@ -191,9 +191,7 @@ class LaneRows:
         with open_at(address) if self._cache_bytes else locations.open(address) as file:
             chunks = tuple(EpisodeAddress(str(part.place)) for part in file.parts()[1:])
             files += tuple(map(locations.fingerprint, chunks))
-            # In a location of several, compare the fingerprint; the digest would read every lane.
-            is_unchanged = row.key != "" and files[0] == Fingerprint(row.size, row.mtime_ns)
-            if not is_unchanged and file.digest() != row.digest:
+            if not locations.is_as_ingested(file, row, files[0]):
                 raise StaleEpisodeError.at(address, address.uri)
             window = read_window(file, row, space, self._features)
             return _Opened(row.id, key, window, _Origin(scaled, address, chunks, files))
