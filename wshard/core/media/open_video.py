@@ -230,10 +230,11 @@ class OpenVideo:
 
     def _decode(self, packets: Iterable[Any]) -> Iterator[Any]:
         """Yield the frames of packets; those before a damaged packet are yielded before its error is raised."""
+        av = import_av()  # not where it is caught: a generator may be closed after the imports are gone
         for packet in packets:
             try:
                 yield from packet.decode()
-            except import_av().FFmpegError:
+            except av.FFmpegError:
                 yield from self._stream.codec_context.decode(None)
                 self._frames = self._last = None  # read the next frame by seeking
                 raise

@@ -49,6 +49,7 @@ class VideoStream(CameraEncoder):
 
     def __init__(self, codec: str, shape: Sequence[int], *, quality: int | None = None) -> None:
         av = import_av()
+        self._error = av.FFmpegError
         self._shape = tuple(shape)
         self._count = 0
         library, options = _ENCODERS[codec]
@@ -72,7 +73,7 @@ class VideoStream(CameraEncoder):
         image.pts, image.time_base = self._count, 1 / _RATE
         try:
             packets = self._encoder.encode(image)
-        except import_av().FFmpegError as error:
+        except self._error as error:
             raise EpisodeError(f"video: frame {self._count} cannot be encoded: {error}") from error
         if len(packets) != 1:
             raise EpisodeError(f"video: frame {self._count}: expected it encoded at once, found {len(packets)} packets")
@@ -81,7 +82,7 @@ class VideoStream(CameraEncoder):
 
     def close(self) -> None:
         """End the encoder, which otherwise complains."""
-        with contextlib.suppress(import_av().FFmpegError):
+        with contextlib.suppress(self._error):
             self._encoder.encode(None)
 
 

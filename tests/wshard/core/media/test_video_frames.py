@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import multiprocessing
 import pickle
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from wshard import FormatError
+from wshard.core.media.open_video import OpenVideo
 from wshard.core.media.video_pool import POOL, VideoPool
 from wshard.errors import (
     CodecError,
@@ -329,6 +331,17 @@ def test_large_frames_are_refused(small, monkeypatch):
     monkeypatch.setattr("wshard.core.media.image_header.MAX_PIXELS", 100)
     with pytest.raises(LimitError, match="at most 100 pixels, found 18 x 16"):
         VideoFrames(bytes(bytearray(small[0]))).decode()
+
+
+def test_a_video_is_released_after_the_library_is_gone(small, monkeypatch):
+    video = OpenVideo(small[0], "a.mp4")
+    video.read_into(np.zeros((1, 16, 18, 3), np.uint8), np.zeros(1))  # its decoding is suspended after a frame
+    monkeypatch.setitem(sys.modules, "av", None)
+    errors = []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
+    del video
+    gc.collect()
+    assert not errors
 
 
 def test_without_the_library_the_extra_is_named(small, monkeypatch):
