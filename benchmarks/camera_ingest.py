@@ -60,6 +60,7 @@ SETS: tuple[tuple[str, tuple[int, int, int, int], Callable[[np.ndarray], Any]], 
     ("JPEG 128 x 128", (60, 200, 128, 128), jpegs),
     ("JPEG 128 x 128", (60, 400, 128, 128), jpegs),
     ("JPEG 128 x 128", (200, 300, 128, 128), jpegs),
+    ("JPEG 480 x 640", (100, 100, 480, 640), jpegs),
     ("H.264 480 x 640", (100, 100, 480, 640), movie),
 )
 

@@ -41,7 +41,10 @@ def check_stride(stride: float | None, encoder: LocalEncoder | None) -> float:
         return STRIDE
     if encoder is None:
         expected = "expected an encoder of cameras with it (--encoder FOLDER, encoder=), found none"
-        raise IngestError(f"stride: {expected}: embedders see all frames, or have a stride of their own")
+        raise IngestError(
+            f"stride: {expected}: embedders see every frame that they need; a search by picture takes a stride "
+            f"without one (`wshard search --image FILE --stride {stride}`)"
+        )
     if finite_number(stride, "stride", IngestError) < 0:
         raise IngestError(f"stride: expected a number of at least 0, found {stride}")
     return float(stride)
