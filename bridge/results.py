@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from bridge.episodes.sketch import Sketch
     from catalog.records import EpisodeRow
-    from embedders.lanes import LaneSpec
     from wshard.core.episode.protocol import EpisodeReader
     from wshard.core.types import Episode
 
@@ -159,8 +158,8 @@ def sketch_hit(ref: EpisodeRef, *, frames: int = 16) -> Sketch:
         return read_sketch(file, title, span, frames=frames)
 
 
-def make_ref(row: EpisodeRow, score: float, span: tuple[int, int], lanes: Iterable[LaneSpec] = ()) -> EpisodeRef:
-    """Return the hit for a catalogued episode, compared by these lanes."""
+def make_ref(row: EpisodeRow, score: float, span: tuple[int, int], compared_by: Iterable[str] = ()) -> EpisodeRef:
+    """Return the hit for a catalogued episode, compared by the lanes of these names."""
     catalogued = {
         "env_id": row.env_id,
         "length": row.length,
@@ -169,7 +168,7 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int], lanes: Iterab
         "tags": list(row.tags),
     }
     metadata, fingerprint = {**row.metadata, **catalogued}, Fingerprint(row.size, row.mtime_ns)
-    read_as, names = row.address.read_as, tuple(lane.name for lane in lanes)
+    read_as, names = row.address.read_as, tuple(compared_by)
     return EpisodeRef(
         row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, read_as, fingerprint, names
     )

@@ -67,21 +67,29 @@ class BlockWeights:
 
     def cosines(self, vectors: Vectors, vector: Vectors) -> Floats:
         """Return the weighted cosines [n] of vectors [n, E] with another vector [E]."""
-        own = vector.astype(np.float64)
+        cosines: Floats = self.cosines_with(vectors, vector[None])[0]
+        return cosines
+
+    def cosines_with(self, vectors: Vectors, others: Vectors) -> Floats:
+        """Return the weighted cosines [m, n] of vectors [n, E] with others [m, E], each as if it were the only one."""
+        own = others.astype(np.float64)
         weighed = own if self.values is None else own * self.values
-        square, cosines = own @ weighed, np.empty(len(vectors))
-        batch = max(1, _BATCH_SIZE // len(own))
+        cosines = np.empty((len(own), len(vectors)))
+        batch = max(1, _BATCH_SIZE // own.shape[1])
         for start in range(0, len(vectors), batch):
             part = vectors[start : start + batch]
             rows = scratch(*part.shape)
             rows[:] = part
-            products = rows @ weighed
+            found = cosines[:, start : start + batch]
+            for one, products in zip(weighed, found, strict=True):
+                np.matmul(rows, one, out=products)
             if self.values is None:
                 squares = np.vecdot(rows, rows)
             else:
                 rows *= rows
                 squares = rows @ self.values
-            cosines[start : start + batch] = products / np.sqrt(np.maximum(squares * square, _SILENT))
+            for number, one in enumerate(own):
+                found[number] /= np.sqrt(np.maximum(squares * (one @ weighed[number]), _SILENT))
         return cosines
 
 

@@ -36,6 +36,18 @@ class StoredRows:
         vectors = np.concatenate([np.zeros((0, dim), np.float32), *(vectors for _, vectors in items)])
         return StoredRows(np.array([episode for episode, _ in items], np.int64), starts, vectors)
 
+    def join(self, more: StoredRows) -> StoredRows:
+        """Return these and the vectors of other episodes."""
+        if not (len(self.episodes) and len(more.episodes)):
+            return self if len(self.episodes) else more
+        order = np.concatenate([self.episodes, more.episodes]).argsort()
+        starts = np.concatenate([self.starts[:-1], more.starts[:-1] + len(self.vectors)])[order]
+        sizes = np.concatenate([np.diff(self.starts), np.diff(more.starts)])[order]
+        rows = expand_ranges(starts, starts + sizes)
+        edges = np.concatenate([[0], sizes.cumsum()])
+        episodes, vectors = np.concatenate([self.episodes, more.episodes]), np.concatenate([self.vectors, more.vectors])
+        return StoredRows(episodes[order], edges, vectors.take(rows, axis=0))
+
     def find(self, episodes: _Ids) -> tuple[_Ids, NDArray[np.bool_]]:
         """Return the place of each of these episodes, and a mask of those that are present."""
         if not len(self.episodes):
@@ -53,6 +65,14 @@ class StoredRows:
         """Return the vectors [n, E] of each episode, by id."""
         edges = self.starts.tolist()
         return {episode: self.vectors[edges[i] : edges[i + 1]] for i, episode in enumerate(self.episodes.tolist())}
+
+
+def expand_ranges(starts: _Ids, stops: _Ids) -> _Ids:
+    """Return the integers in these ranges, concatenated."""
+    sizes = stops - starts
+    ends = np.cumsum(sizes)
+    rows: _Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])
+    return rows
 
 
 def load_spaces(catalog: Catalog) -> dict[str, int]:

@@ -123,7 +123,7 @@ def smooth(rows: Rows, count: int, spans: Spans | None = None) -> Rows:
     spans: windows of the rows one after the other [N, 2], each smoothed by itself, to the last bit; None: one.
     """
     most, numbers = count // 2, np.arange(len(rows))
-    if spans is None:
+    if spans is None or len(spans) == 1:
         counts = np.minimum(numbers, most) + np.minimum(numbers[::-1], most) + 1
         alone: Rows = _sum_around(rows, most) / counts[:, None]
         return alone

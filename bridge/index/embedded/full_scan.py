@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import find_kth
-from bridge.index.embedded.segment import expand_ranges
 from bridge.index.embedded.sketches import bound_rounding
 from bridge.index.metric import COSINE, DOT, bound_distance_error, measure_length
+from bridge.index.stored_rows import expand_ranges
 from bridge.support.blas_threads import one_blas_thread
 
 if TYPE_CHECKING:

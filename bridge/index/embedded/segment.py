@@ -11,7 +11,7 @@ import numpy as np
 
 from bridge.index.base import Point
 from bridge.index.embedded.checksums import Checksums
-from bridge.index.stored_rows import StoredRows
+from bridge.index.stored_rows import StoredRows, expand_ranges
 from catalog.vectors.checksums import term
 from wshard.core.container.layout import checksum
 
@@ -175,11 +175,3 @@ class Segment:
                 RowSelection(positions, starts, stops, int((stops - starts).sum())),
             )
         return cached[1]
-
-
-def expand_ranges(starts: Ids, stops: Ids) -> Ids:
-    """Return the integers in these ranges, concatenated."""
-    sizes = stops - starts
-    ends = np.cumsum(sizes)
-    rows: Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])
-    return rows

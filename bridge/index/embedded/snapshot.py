@@ -13,7 +13,6 @@ from bridge.index.derived_numbers import LEDGER_FILE, DerivedNumbers
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.tail import CountedTail, ReadTail
-from bridge.index.stored_rows import StoredRows
 from catalog.vectors.records import LedgerState
 from wshard.errors import ChecksumError
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Ids, Point
     from bridge.index.embedded.kmeans import Clustering
     from bridge.index.embedded.tail import Tail
+    from bridge.index.stored_rows import StoredRows
     from catalog.catalog import Catalog
     from catalog.vectors.records import LedgerEntry
     from embedders.space import Space
@@ -195,13 +195,8 @@ class IndexSnapshot:
 
     def read_vectors(self, episodes: Ids) -> StoredRows:
         """Return the vectors of those of the episodes, ascending, that have any; raises ChecksumError."""
-        base, tail = (copy.segment for copy in self.join_tail())
-        if not len(tail.episodes):
-            return base.read_some(episodes)
-        if not len(base.episodes):
-            return tail.read_some(episodes)
-        joined = base.read_some(episodes).by_episode() | tail.read_some(episodes).by_episode()
-        return StoredRows.of(joined, self.dim)
+        base, tail = (copy.segment.read_some(episodes) for copy in self.join_tail())
+        return base.join(tail)
 
     def restore_clustering(self) -> Clustering | None:
         """Return the clustering of the first of these points, those of the base."""

@@ -249,9 +249,9 @@ class MomentSearch:
 
 
 def _make_refs(space: Space, windows: FoundWindows) -> list[EpisodeRef]:
-    spans = windows.spans.tolist()
+    spans, names = windows.spans.tolist(), tuple(lane.name for lane in space.lanes)
     return [
-        make_ref(windows.rows[episode], score, (span[0], span[1]), space.lanes)
+        make_ref(windows.rows[episode], score, (span[0], span[1]), names)
         for episode, span, score in zip(windows.episodes.tolist(), spans, windows.scores.tolist(), strict=True)
     ]
 
@@ -260,9 +260,8 @@ def _make_moment_ref(
     space: Space, query: PreparedRows, moment: Moment, row: EpisodeRow, lanes: PreparedRows
 ) -> EpisodeRef:
     """Return a moment as a hit, with its path and the score of each lane along it."""
-    return _add_path(
-        make_ref(row, moment.score, (moment.start, moment.stop), space.lanes), space, moment.path, (query, lanes)
-    )
+    ref = make_ref(row, moment.score, (moment.start, moment.stop), (lane.name for lane in space.lanes))
+    return _add_path(ref, space, moment.path, (query, lanes))
 
 
 def _align_span(ref: EpisodeRef, space: Space, query: PreparedRows, lanes: PreparedRows) -> EpisodeRef:

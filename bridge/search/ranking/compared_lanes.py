@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from bridge.index.base import Match
-    from bridge.results import EpisodeRef
     from bridge.search.query.options import SearchOptions
     from bridge.search.query.prepare import PreparedQuery, View
     from bridge.search.ranking.stored_vectors import StoredVectors
     from catalog.catalog import Catalog
     from embedders.lanes import LaneSpec
 
-    Hits = Sequence[tuple[EpisodeRef, Match]]
-
-Of = TypeVar("Of")
-
 
 def name_lanes(
-    hits: Hits, prepared: PreparedQuery[SearchOptions], stored: StoredVectors, catalog: Catalog
-) -> list[tuple[EpisodeRef, Match]]:
-    """Add the lanes by which each hit was compared: those of the views that have vectors of it."""
-    ids, views = [match.episode for _, match in hits], prepared.views
+    ids: Sequence[int], prepared: PreparedQuery[SearchOptions], stored: StoredVectors, catalog: Catalog
+) -> list[tuple[str, ...]]:
+    """Return the lanes by which each of these episodes was compared: those of the views that have vectors of it."""
+    views = prepared.views
     is_alone = len(views) == 1 and prepared.options.text is None  # has vectors of all hits
     having = [({*ids} if is_alone else {*stored.load(one.space, ids).episodes.tolist()}, one) for one in views]
     widths: dict[str, int] = {}  # of the query's lanes
@@ -33,13 +27,13 @@ def name_lanes(
         widths[lane.name] = max(lane.channels, widths.get(lane.name, 0))
     some_differ = any(lane.picks for one in views for lane in one.space.lanes)
     facts = catalog.query.facts(ids, parts=("lanes",)) if some_differ else {}
-    named = []
-    for ref, match in hits:
-        present = [view for known, view in having if match.episode in known]
-        own = {} if match.episode not in facts else facts[match.episode].lanes
+    named, widest = [], cache(_widest)
+    for id_ in ids:
+        present = tuple(view for known, view in having if id_ in known)
+        own = {} if id_ not in facts else facts[id_].lanes
         totals = {name: max(width, *own[name].shape) if name in own else width for name, width in widths.items()}
-        names = (name for view in _widest(present) for name in _names_of(view, totals))
-        named.append((replace(ref, compared_by=tuple(dict.fromkeys(names))), match))
+        names = (name for view in widest(present) for name in _names_of(view, totals))
+        named.append(tuple(dict.fromkeys(names)))
     return named
 
 

@@ -45,9 +45,12 @@ if TYPE_CHECKING:
     from bridge.search.ranking.query_vector import QueryVector
     from bridge.search.ranking.rankers import Ranker
     from bridge.search.ranking.stored_vectors import StoredVectors
+    from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.space import Space
     from embedders.text.base import TextEncoder
+
+    _PresentMatch = tuple[Match, EpisodeRow, tuple[int, int]]
 
 WHOLE: Final = WindowPlan()
 _INGEST_FIRST: Final = "ingest with these --lanes first"
@@ -97,12 +100,12 @@ class EpisodeSearch:
         request, count = prepared.request, prepared.request.top_k
         while True:
             answer = rank(replace(request, top_k=count))
-            hits = self._find_hits(answer.matches, plan)
-            if len(hits) >= request.top_k or len(answer.matches) < count:
+            present = self._find_present(answer.matches, plan)
+            if len(present) >= request.top_k or len(answer.matches) < count:
                 break
             count *= 2  # hits without a file are replaced by the next best
-        missing = len(answer.matches) - len(hits)
-        hits = name_lanes(hits[: request.top_k], prepared, self.stored, self.archive.catalog)
+        missing = len(answer.matches) - len(present)
+        hits = self._make_hits(present[: request.top_k], prepared)
         if prepared.options.contributions and queries:
             hits = self._add_contributions(hits, queries)
         by_graph = any(fusion.graph is not None for fusion in fusions)
@@ -141,7 +144,7 @@ class EpisodeSearch:
             spaces = [query.space for query in queries]
 
             def find_present(matches: Sequence[Match]) -> set[Match]:
-                return {match for _, match in self._find_hits(matches, plan)}
+                return {match for match, _, _ in self._find_present(matches, plan)}
 
             rank = diversify(rank, self.stored, spaces, options.diversity, find_present)
         return rank
@@ -180,18 +183,27 @@ class EpisodeSearch:
             )
         return combine_view(view, like, weights.of_lanes(channels / channels.max(), shares), self.stored.load)
 
-    def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
-        """Return the matches whose window and file exist, as hits."""
+    def _find_present(self, matches: Sequence[Match], plan: WindowPlan) -> list[_PresentMatch]:
+        """Return the matches whose window and file exist, each with its episode and timesteps."""
         columns = Matches.of(matches)
         rows = self.rows.load({*columns.episodes.tolist()})
         places, spans = find_spans(columns, rows, plan)
         windows = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
         with OpenLocations() as locations:
             return [
-                (make_ref(rows[match.episode], match.score, (start, stop)), match)
+                (match, rows[match.episode], (start, stop))
                 for match, (start, stop) in windows
                 if locations.exists(rows[match.episode].address)
             ]
+
+    def _make_hits(
+        self, present: Sequence[_PresentMatch], prepared: PreparedQuery[SearchOptions]
+    ) -> list[tuple[EpisodeRef, Match]]:
+        lanes = name_lanes([match.episode for match, _, _ in present], prepared, self.stored, self.archive.catalog)
+        return [
+            (make_ref(row, match.score, span, names), match)
+            for (match, row, span), names in zip(present, lanes, strict=True)
+        ]
 
     def _add_contributions(
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]

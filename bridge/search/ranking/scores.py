@@ -96,7 +96,7 @@ def find_agreeing(weights: BlockWeights, vectors: Vectors, seeds: Ids) -> Ids:
 
     seeds: places of vectors [n, E]. Neighbours are among the nearest of each other, as many as there are seeds.
     """
-    cosines = np.stack([weights.cosines(vectors, vectors[seed]) for seed in seeds.tolist()])
+    cosines = weights.cosines_with(vectors, vectors[seeds])
     cosines[np.arange(len(seeds)), seeds] = -np.inf
     count = min(len(seeds), len(vectors) - 1)
     nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :count]

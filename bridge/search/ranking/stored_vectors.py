@@ -37,8 +37,7 @@ class StoredVectors:
         self._graphs = GraphStore(archive)
         self._space_ids: dict[str, int] = {}
         self._samples: dict[str, tuple[int, StoredRows]] = {}
-        self._weights: dict[str, tuple[int, BlockWeights]] = {}  # and the clock at which they were read
-        self._derived: dict[tuple[str, str], list[float]] = {}
+        self._derived: dict[tuple[str, str], tuple[int, list[float]]] = {}  # and the clock at which they were read
         self._archive_life = ""
 
     def load(self, space: Space, episodes: Iterable[int]) -> StoredRows:
@@ -68,14 +67,9 @@ class StoredVectors:
             return BlockWeights(windows=0.0)
         if len(sizes) < 2 or not space.windows.whole:
             return BlockWeights()
-        clock = self._now().clock
-        read_at, weights = self._weights.get(space.fingerprint, (-1, None))
-        if weights is None or read_at != clock or anew:  # another process may have measured new ones
-            name = f"block weights {list(sizes)}, {_GROUPED}, {NEIGHBOURS}, {SHARPNESS}"
-            _, measured = self.derive(space, name, lambda: self._measure(space, sizes), anew=anew)
-            weights = BlockWeights.of(measured, sizes)
-            self._weights[space.fingerprint] = (clock, weights)
-        return weights
+        name = f"block weights {list(sizes)}, {_GROUPED}, {NEIGHBOURS}, {SHARPNESS}"
+        _, measured = self.derive(space, name, lambda: self._measure(space, sizes), anew=anew)
+        return BlockWeights.of(measured, sizes)
 
     def graph(self, space: Space, weights: BlockWeights, *, wait: bool = False) -> NeighbourGraph | None:
         """Return the neighbour graph of a Space of whole episodes by which to rank, None if there is none (yet)."""
@@ -114,16 +108,20 @@ class StoredVectors:
         name: identifies them and how they are computed, so that other versions of this library compute their own.
         They are valid until the archive has doubled; none are not stored.
         """
-        clock, stored, key = self._now().clock, self._index.open_derived(space), (space.fingerprint, name)
-        before = clock, self._catalog.edition
-        found = (stored and stored.read(name)) or self._derived.get(key)
+        clock, key = self._now().clock, (space.fingerprint, name)
+        read_at, found = self._derived.get(key, (-1, []))
+        stored = self._index.open_derived(space) if read_at != clock or anew else None
+        if read_at != clock:  # another process may have stored new ones; where there were none, there may be some now
+            found = (stored and stored.read(name)) or (found if len(found) > 1 else [])
+            self._derived[key] = clock, found
         if found and found[0] <= clock <= 2 * found[0] and not anew:
             return int(found[0]), found[1:]
+        before = clock, self._catalog.edition
         computed = compute()
-        if computed and (self._catalog.clock(), self._catalog.edition) == before:
-            self._derived[key] = [clock, *computed]
-            if stored is not None:
-                stored.write(name, self._derived[key])
+        if (self._catalog.clock(), self._catalog.edition) == before:
+            self._derived[key] = clock, [clock, *computed]
+            if computed and stored is not None:
+                stored.write(name, [clock, *computed])
         return clock, computed
 
     def _space_id(self, space: Space) -> int | None:
@@ -137,6 +135,5 @@ class StoredVectors:
         """Return the archive's present instant; clear the caches if the archive has been replaced (another life)."""
         now = self._catalog.instant()
         if now.history != self._archive_life:
-            self._archive_life, self._space_ids, self._samples, self._weights = now.history, {}, {}, {}
-            self._derived = {}
+            self._archive_life, self._space_ids, self._samples, self._derived = now.history, {}, {}, {}
         return now
