@@ -32,7 +32,7 @@ class LaneDefinition(NamedTuple):  # there is one per lane of each episode that 
 
 
 class Spread(NamedTuple):  # there is one per channel of each episode, so they must be made and read quickly
-    """Statistics of one channel, or of a whole lane, in one episode; finite values, population std."""
+    """Statistics of a channel or lane in one episode; population std, NaN for a channel without numbers."""
 
     min: float
     max: float

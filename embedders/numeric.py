@@ -38,17 +38,27 @@ def first_bad(rows: NDArray[Any]) -> tuple[int, int] | None:
 def bridge_gaps(rows: NDArray[Any]) -> Rows | None:
     """Return `rows` [T, D] with values that first_bad would refuse interpolated between those before and after them.
 
-    At either end the nearest value continues. None if more than MAX_GAPS of all values are such, or half of a column.
+    At either end the nearest value continues. Channels with such values in more than half of the timesteps are blank:
+    they become NaN. None if half of the channels are blank, or if more than MAX_GAPS of the values of the others are
+    such.
     """
     bad = ~(np.abs(rows.astype(np.float64)) <= LARGEST)
-    counts = np.count_nonzero(bad, axis=0)
-    if counts.sum() > MAX_GAPS * bad.size or 2 * counts.max(initial=0) > len(rows):
+    blank = 2 * np.count_nonzero(bad, axis=0) > len(rows)
+    if (2 * blank.sum() >= blank.size and blank.any()) or bad[:, ~blank].mean() > MAX_GAPS:
         return None
     bridged, steps = rows.astype(np.float64), np.arange(len(rows))
-    for column in np.flatnonzero(bad.any(axis=0)).tolist():
+    bridged[:, blank] = np.nan
+    for column in np.flatnonzero(bad.any(axis=0) & ~blank).tolist():
         gaps = bad[:, column]
         bridged[gaps, column] = np.interp(steps[gaps], steps[~gaps], bridged[~gaps, column])
     return bridged
+
+
+def fill_blank(rows: NDArray[Any], values: NDArray[np.float64] | float = 0.0) -> NDArray[Any]:
+    """Return `rows` [T, D] with this value, or that of each channel [D], in channels that are NaN throughout."""
+    if not np.isnan(rows[:1]).any() or not (blank := np.isnan(rows).all(axis=0)).any():
+        return rows
+    return np.where(blank, values, rows)
 
 
 def check_number(value: Any, what: str) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 
 from embedders.canonical_json import JSON, canonical, check_count, check_text, parse, sha256
 from embedders.lanes import LaneSpec, count_channels, lane_from
-from embedders.numeric import check_number
+from embedders.numeric import check_number, fill_blank
 from embedders.rotations import Rotation, canonical_rows, in_channels
 from embedders.units import NO_LABELS, OtherScale, check_units, scale_from, share_rows
 from embedders.windows import WindowPlan
@@ -168,10 +168,12 @@ class Space:
     def canonical(self, rows: NDArray[Any], labels: Mapping[str, str] = NO_LABELS) -> NDArray[Any]:
         """Return the rows of an episode, or of a part of one, as embedders and alignment compare them.
 
-        In the scale that most episodes have, with rotations in their canonical form; images as they are. labels: what
-        is known of the source of the episode.
+        In the scale that most episodes have, with rotations in their canonical form, and with the mean of the archive
+        in channels that are NaN throughout; images as they are. labels: what is known of the source of the episode.
         """
-        return canonical_rows(share_rows(self.units or (), rows, labels), self.rotations)
+        rows = canonical_rows(share_rows(self.units or (), rows, labels), self.rotations)
+        is_image = rows.ndim > 2
+        return rows if is_image else fill_blank(rows, 0.0 if self.statistics is None else self.statistics.mean)
 
     def to_json(self) -> str:
         """Return the canonical JSON text: keys sorted, no spaces, ASCII only, every float exact."""

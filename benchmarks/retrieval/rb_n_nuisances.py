@@ -136,6 +136,12 @@ def _blank_lane(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes: 
     return {**lanes, ACTION: np.full_like(lanes[ACTION], np.nan)}
 
 
+def _blank_channel(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:  # noqa: ARG001
+    rows = lanes[STATE].copy()
+    rows[:, rng.integers(rows.shape[1])] = np.nan
+    return {**lanes, STATE: rows}
+
+
 def _blank_number(lanes: Lanes, facts: Facts, rng: np.random.Generator) -> Lanes:  # noqa: ARG001
     rows = lanes[STATE].copy()
     rows[rng.integers(len(rows)), rng.integers(rows.shape[1])] = np.nan
@@ -225,6 +231,7 @@ NUISANCES: Final = (
     Nuisance("second robot, in a folder", partial(_scale, factor=3.0, offset=2.0), other=Source(folder="second")),
     Nuisance("mm and m mixed", partial(_scale, factor=1000.0, offset=0.0)),
     Nuisance("one lane NaN", _blank_lane),
+    Nuisance("one channel NaN", _blank_channel),
     Nuisance("one NaN per episode", _blank_number, 1.0),
     Nuisance("one lane more", _add_lane),
     Nuisance("one channel more", _add_channel),

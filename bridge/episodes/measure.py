@@ -169,12 +169,17 @@ def _spreads_by_lane(
 
 
 def _bridged_spreads(columns: NDArray[np.float64]) -> bytes | None:
-    """Return the spreads of a lane [D, T] whose gaps are bridged, as for its vectors; None if it has too many."""
+    """Return the spreads of a lane [D, T] whose gaps are bridged, as for its vectors; None if it has too many.
+
+    Those of blank channels are NaN, and the spread of the whole lane is that of the others.
+    """
     bridged = bridge_gaps(columns.T)
     if bridged is None:
         return None
     tables, _ = measure_moments(np.ascontiguousarray(bridged.T)[None])
-    return pack_spreads(spreads_of(tables, len(bridged)))[0]
+    spreads = spreads_of(tables, len(bridged))
+    (whole,) = pack_spreads(spreads[:, ~np.isnan(spreads[0, :, 0])])
+    return whole[: spreads[0, 0].nbytes] + bytes(spreads[0].astype("<f8"))
 
 
 def pack_spreads(channels: NDArray[np.float64]) -> list[bytes]:

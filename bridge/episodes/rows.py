@@ -91,6 +91,8 @@ def _read(lanes: Sequence[LaneSpec], row: EpisodeRow, locations: OpenLocations, 
 
 def _sample(file: EpisodeReader | CachedEpisode, lanes: Sequence[LaneSpec], row: EpisodeRow) -> SampledEpisode:
     rows, declared = cut_padding(read_rows(file, lanes)[0].astype(np.float64)), file.lanes()
+    if np.isnan(rows).any():
+        raise NotFiniteError(f"{file.where}: expected numbers in all channels, found some without any")
     pairs = [(lane, declared[lane.name]) for lane in lanes]
     kinds = tuple(_pick_kinds(declared_kinds(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
     labels = tuple(_pick_labels(channel_labels(one), lane.picked(tuple(one.shape))) for lane, one in pairs)
@@ -136,7 +138,8 @@ def read_bridged(
 def read_rows(file: EpisodeReader | CachedEpisode, lanes: Sequence[LaneSpec]) -> tuple[NDArray[Any], bool]:
     """Return concatenated lanes [T, D] as they are, but for gaps, and whether there were any. Raises as read_lanes.
 
-    Timesteps at the end in which no lane has a number are padding: they repeat the last one that has.
+    Blank channels are NaN: see bridge_gaps. Timesteps at the end in which no lane has a number are padding: they repeat
+    the last one that has.
     """
     columns, bridged = [], False
     picked = [lane.pick(file.lane(lane.name)) for lane in lanes]

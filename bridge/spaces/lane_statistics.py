@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.spaces.glitches import Usual
+from bridge.spaces.glitches import Usual, sample_parts
 from bridge.spaces.source_labels import load_labels
 from embedders.space import Statistics
 from embedders.statistics import merge_spreads, statistics
@@ -55,24 +55,41 @@ def lane_spreads(
     lane: LaneSpec,
     units: Sequence[OtherScale] = (),
     labels: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
+    *,
+    blank: bool = False,
 ) -> Iterator[Spread]:
     """Yield the spreads of the lane's channels in every episode, of those that are read as it too.
 
-    units: episodes are converted to that of most; labels: what episodes are labelled with, by id.
+    units: episodes are converted to that of most; labels: what episodes are labelled with, by id; blank: also those of
+    episodes with channels without numbers, as NaN.
     """
-    for id_, count, numbers in catalog.query.spreads_by_id(layout_ids, lane.name):
+    for id_, count, numbers in catalog.query.spreads_by_id(layout_ids, lane.name, blank=blank):
         spread: Sequence[float] = numbers
         if lane.picks:
             spread = lane.pick(np.array(numbers, np.float64).reshape(-1, 4).T).T.ravel().tolist()
         yield count, share_spread(units, spread, labels.get(id_, NO_LABELS)) if units else spread
 
 
-def _lane_statistics(lane: str, read: Callable[[], Iterable[Spread]]) -> Statistics:
+def _lane_statistics(lane: str, read: Callable[..., Iterable[Spread]]) -> Statistics:
     stored = Usual.of(read()).without_glitched(read())
     first = next(stored, None)
     if first is not None:
         return statistics([merge_spreads(chain([first], stored))])
+    if parts := sample_parts(read(blank=True)):
+        return _merge_known(parts)
     raise NoLaneError(
         f"lane {lane!r}: expected finite numbers in one episode at least, found none that has them in nine of ten "
         f"timesteps: --lanes NAME embeds another lane; a layout can leave a sparse column out"
     )
+
+
+def _merge_known(parts: Sequence[Spread]) -> Statistics:
+    """Return the statistics of each channel over the episodes that have numbers in it; 0 where none has."""
+    counts = np.array([count for count, _ in parts])
+    tables = np.array([numbers for _, numbers in parts], np.float64).reshape(len(parts), -1, 4)
+    spreads = np.nan_to_num(tables)
+    weights = np.where(np.isnan(tables[:, :, 0]), 0.0, counts[:, None])
+    weights /= np.maximum(weights.sum(axis=0), 1.0)
+    mean = (weights * spreads[:, :, 2]).sum(axis=0)
+    variance = (weights * (spreads[:, :, 3] ** 2 + (spreads[:, :, 2] - mean) ** 2)).sum(axis=0)
+    return Statistics(int(counts.sum()), mean, np.sqrt(variance))

@@ -60,11 +60,11 @@ def _compile(element: _DialectFunction, compiler: SQLCompiler, **options: Any) -
 
 
 class _NumberAt(_DialectFunction):
-    """(numbers, index)."""
+    """(numbers, index); NaN, which SQLite gives out as NULL, is none in PostgreSQL either."""
 
     type = Double()
     inherit_cache = True
-    templates: ClassVar = {"sqlite": "number_at({0}, {1})", "postgresql": "({0})[{1} + 1]"}
+    templates: ClassVar = {"sqlite": "number_at({0}, {1})", "postgresql": "nullif(({0})[{1} + 1], 'NaN')"}
 
 
 class _Arrow(_DialectFunction):

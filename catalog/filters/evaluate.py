@@ -6,6 +6,7 @@ Saved queries must be substituted before (Catalog does): here, a collection is a
 from __future__ import annotations
 
 import posixpath
+from math import isnan
 from operator import eq, ge, gt, le, lt, ne
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -123,7 +124,8 @@ def _lane(field: Field, _: EpisodeRow, facts: Facts) -> Scalar | None:
         owner = lane if statistic in ("count", "rate", "dtype") else lane.storage
         return getattr(owner, statistic, None)
     spreads = (lane.whole,) if field.channel is None else lane.channels[field.channel : field.channel + 1]
-    return getattr(spreads[0], statistic, None) if spreads else None
+    number = getattr(spreads[0], statistic) if spreads and spreads[0] else None
+    return None if number is None or isnan(number) else float(number)
 
 
 def shape_text(shape: Sequence[int]) -> str:

@@ -236,13 +236,17 @@ class Queries:
     def spreads(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, tuple[float, ...]]]:
         """Yield (timesteps, spreads) of the lane in every episode of these layouts that has them, by episode id.
 
-        spreads: least, greatest, mean and standard deviation of the first channel, then of the next.
+        spreads: least, greatest, mean and standard deviation of the first channel, then of the next. Episodes with
+        channels without numbers are left out.
         """
         return ((count, spreads) for _, count, spreads in self.spreads_by_id(layout_ids, lane))
 
-    def spreads_by_id(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, int, tuple[float, ...]]]:
-        """Yield (episode id, timesteps, spreads) as `spreads` does."""
-        walks = [walk_spreads(self._session.read, number, lane_name=lane) for number in sorted(set(layout_ids))]
+    def spreads_by_id(
+        self, layout_ids: Sequence[int], lane: str, *, blank: bool = False
+    ) -> Iterator[tuple[int, int, tuple[float, ...]]]:
+        """Yield (episode id, timesteps, spreads) as `spreads` does; blank: NaN stands for channels without numbers."""
+        ids = sorted(set(layout_ids))
+        walks = [walk_spreads(self._session.read, number, lane_name=lane, blank=blank) for number in ids]
         return heapq.merge(*walks, key=itemgetter(0))
 
     def ids_of(self, layout_ids: Sequence[int]) -> list[int]:

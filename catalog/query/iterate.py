@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager
+from math import isnan
 from typing import TypeAlias
 
 from sqlalchemy import Connection, literal, select, tuple_
@@ -19,8 +20,13 @@ Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 CHUNK = 1000
 
 
-def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tuple[int, int, tuple[float, ...]]]:
-    """Yield (episode id, timesteps, the spread of each channel) of the lane in one layout, by episode id."""
+def walk_spreads(
+    read: Read, layout_id: int, *, lane_name: str, blank: bool
+) -> Iterator[tuple[int, int, tuple[float, ...]]]:
+    """Yield (episode id, timesteps, the spread of each channel) of the lane in one layout, by episode id.
+
+    blank: also of episodes with channels without numbers, the spreads of which are NaN.
+    """
     last = 0
     while True:
         statement = (
@@ -38,8 +44,10 @@ def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tupl
         with read() as connection:
             rows = connection.execute(statement).all()
         yield from (
-            (number, count, spread[len(SPREAD) :]) for number, count, spread in rows
-        )  # without the first one, which is of the whole lane
+            (number, count, spread[len(SPREAD) :])  # without the first one, which is of the whole lane
+            for number, count, spread in rows
+            if blank or not isnan(sum(spread))
+        )
         if len(rows) < CHUNK:
             return
         last = rows[-1][0]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bridge.results import EpisodeRef, resolve_span
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
-from embedders.numeric import bridge_gaps, first_bad, is_real
+from embedders.numeric import bridge_gaps, fill_blank, first_bad, is_real
 from embedders.windows import count_valued, extend_rows
 from wshard.core.arguments import array_of, integer
 from wshard.core.episode.lanes import REWARD
@@ -66,7 +66,7 @@ def fit_query(
     arrays = _to_arrays(query)
     fits = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
     if isinstance(arrays, Episode):  # lanes without finite numbers are left out, as at ingest, if there are others
-        fits = {space: one for space, one in fits.items() if one.ndim != 2 or not first_bad(one)} or fits
+        fits = {space: one for space, one in fits.items() if one.ndim != 2 or not first_bad(fill_blank(one))} or fits
     preferred = fits if prefer is None else prefer([*fits])
     chosen = [space for space in fits if space in preferred]
     if isinstance(arrays, Mapping) and _is_unknown(arrays, chosen):
@@ -107,7 +107,9 @@ def _check_numbers(query: _Arrays, space: Space, window: NDArray[Any]) -> None:
     """Raise QueryError without timesteps, or naming the lane with invalid numbers (embedders see one matrix)."""
     if not len(window):
         raise QueryError(f"the query {_describe(query)}: expected at least one timestep, found none")
-    if window.ndim != 2 or not is_real(window.dtype) or not (bad := first_bad(window)):
+    if window.ndim != 2 or not is_real(window.dtype):
+        return
+    if not (bad := first_bad(fill_blank(window) if isinstance(query, Episode) else window)):
         return
     timestep, channel = bad
     for lane in space.lanes:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from catalog.filters.to_text import where_text
 from catalog.filters.where import Compare, any_of, parts_of
 from catalog.full_text import LOOKED_AT, TASKS, words
 from catalog.query.suggestions import suggest_values
-from embedders.numeric import first_bad, is_real
+from embedders.numeric import bridge_gaps, first_bad, is_real
+from wshard.core.channel_names import channel_label
 from wshard.core.messages import plural
 from wshard.core.types import Episode
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from bridge.search.query.options import SearchOptions
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
+    from wshard.core.types import Channel
 
 _NAMES: Final = ("env_id", "tag")  # fields that people take for texts
 _HAS_TEXT: Final = any_of(Compare("note", "exists"), *(Compare(f"meta.{key}", "exists") for key in TASKS))
@@ -31,18 +35,31 @@ _NO_TEXTS: Final = (
 
 
 def explain_gaps(query: Query, compared: Collection[str], embedded: Collection[str]) -> list[str]:
-    """Return a note if an episode asks that has lanes of the archive by which gaps kept it from being compared.
+    """Return notes if an episode asks that gaps kept from being compared by lanes or channels of the archive.
 
     compared: the lanes by which hits were; embedded: those that others are compared by.
     """
     if not isinstance(query, Episode):
         return []
     vectors = {f"signal/{id_}": channel for id_, channel in query.observations.items() if len(channel.shape) <= 1}
+    notes = []
+    blank = {name: channels for name in sorted({*vectors} & {*compared}) if (channels := _blank(vectors[name]))}
+    if blank:
+        named = ", ".join(f"{name}[{', '.join(channels)}]" for name, channels in blank.items())
+        notes.append(f"{named} of the query has too few numbers: it counts as the mean of the archive")
     missing = [name for name in sorted({*vectors} & {*embedded} - {*compared}) if _has_gaps(vectors[name].data)]
-    if not missing:
+    if missing:
+        by = ", ".join(sorted(compared)) or "nothing"
+        notes.append(f"{', '.join(missing)} of the query was not compared, as too many values are missing, only {by}")
+    return notes
+
+
+def _blank(channel: Channel) -> list[str]:
+    """Return the labels of the channels of a lane that have too few numbers, while its others have enough."""
+    rows = channel.data.reshape(len(channel.data), -1)
+    if not _has_gaps(rows) or (bridged := bridge_gaps(rows)) is None:
         return []
-    by = ", ".join(sorted(compared)) or "nothing"
-    return [f"{', '.join(missing)} of the query was not compared, as too many values are missing, only {by}"]
+    return [channel_label(channel, one) for one in np.flatnonzero(np.isnan(bridged[0])).tolist()]
 
 
 def _has_gaps(values: NDArray[Any]) -> bool:

@@ -36,7 +36,12 @@ def test_bridged_rows_are_finite_lie_between_their_neighbours_and_change_nothing
     damaged = rows.copy()
     damaged[gaps, 0] = value
     bridged = bridge_gaps(damaged)
-    if len(gaps) > MAX_GAPS * rows.size or 2 * len(gaps) > len(rows):
+    is_blank, channels = 2 * len(gaps) > len(rows), rows.shape[1]
+    if is_blank and channels > 2:
+        assert np.isnan(bridged[:, 0]).all()
+        assert np.array_equal(bridged[:, 1:], rows[:, 1:])
+        return
+    if is_blank or len(gaps) > MAX_GAPS * rows.size:
         assert bridged is None
         return
     assert first_bad(bridged) is None
@@ -66,6 +71,31 @@ def test_short_gaps_are_bridged_flagged_and_counted(tmp_path):
         by_line = retriever.search_similar_episodes({"state": line})
         assert by_line[0].episode_id == "task-0-1"
         assert by_line[0].score == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("blank", [{1, 3}, set(range(6))], ids=["in some episodes", "in all"])
+def test_a_channel_without_numbers_keeps_its_episode_comparable(tmp_path, blank):
+    rows = [numbers(n % 3, channels=4) + 0.01 * numbers(9 + n, channels=4) for n in range(6)]  # three pairs alike
+    for number in blank:
+        rows[number][3:, 2] = [NAN, np.inf][number % 2]
+    save(tmp_path / "data", *(with_lanes(number, state=one) for number, one in enumerate(rows)))
+    report = ingest(tmp_path / "archive", tmp_path / "data", windows="both")
+    assert counts(report) == {"new": 6, "embedded": 6, "bridged": len(blank), "flagged": len(blank)}
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for number in range(6):
+            hits = retriever.search_similar_episodes(f"task-0-{number}", exclude_self=True)
+            assert (hits[0].episode_id, len(hits)) == (f"task-0-{(number + 3) % 6}", 5)
+            assert bool(hits.answered.notes) == (number in blank)
+            assert retriever.search_moments((f"task-0-{number}", 4, 24))[0].episode_id == f"task-0-{number}"
+        assert "signal/state[2] of the query has too few numbers" in str(
+            retriever.search_similar_episodes("task-0-1").answered.notes
+        )
+        with pytest.raises(QueryError, match="found nan"):  # an array says nothing of lanes
+            retriever.search_similar_episodes({"state": rows[0] * [1, 1, NAN, 1]})
+    with open_archive(tmp_path / "archive") as archive:
+        assert check(archive).ok
+        for channel, expected in ((2, 6 - len(blank)), (3, 6)):
+            assert len(archive.where(f"lane.signal/state.mean[{channel}]:-99..99")) == expected
 
 
 def test_a_lane_without_numbers_is_left_out_for_its_episodes(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import struct
 from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,6 +40,7 @@ from catalog.testing.contract import (
     make_record,
     wheres,
 )
+from catalog.testing.records import SPREADS, pack
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -69,6 +72,10 @@ ROW = EpisodeRow(
 
 EMPTY = {"lane.signal/camera.codec", "score.other", "lane.action/joint.std[7]", "lane.signal/camera.min"}
 """Fields that no episode here has."""
+
+
+BLANK = replace(LANES[0], spread=pack(SPREADS[0]) + struct.pack("<4d", *[math.nan] * 4))
+"""A lane whose second channel has no numbers: no comparison holds for it."""
 
 
 class Filled(NamedTuple):
@@ -118,7 +125,7 @@ def filling(location: Path | str) -> Iterator[Filled]:
                     total_reward=random.choice((None, *REWARDS)),
                     success=random.choice((None, True, False)),
                     metadata=some_metadata(random),
-                    lanes=LANES[: random.randrange(4)],
+                    lanes=((BLANK if number % 7 == 0 else LANES[0]), *LANES[1:])[: random.randrange(4)],
                     assets=make_assets(make_record(number).path) if number % 5 == 0 else (),
                 )
                 for number in range(200)
