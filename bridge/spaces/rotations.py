@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.spaces.labelled_sources import find_labelled
-from bridge.spaces.sources import SampledLane, find_source
+from bridge.spaces.sources import SampledLane
+from bridge.spaces.unlabelled_sources import find_source
 from embedders.rotations import Rotation, canonical_rows
 from embedders.standardise import IGNORED_STD
 from wshard.core.channel_kinds import ChannelKind

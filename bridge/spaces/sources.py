@@ -1,14 +1,14 @@
-"""Find lanes that come from two sources, such as robots of another size, by episodes that do the same.
+"""Tell apart groups of episodes that have a lane from two sources, such as robots of two sizes; relate their scales.
 
-Episodes that do the same have the same shape, whatever their scale. Where their spreads differ, they differ by one
-ratio in all channels: that of the sources. Episodes of one source differ by none.
+Groups that do different things differ in shape, whatever their scale. Those of two sources differ by scale and offset
+alone: in shape they are mixed, and converted to one scale they are mixed as a whole.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,29 +23,22 @@ if TYPE_CHECKING:
     Rows = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-_MIN_EPISODES: Final = 24
-MAX_CHANNELS: Final = 64  # with more, a few episodes do not show what tells sources apart
-_NEIGHBOURS: Final = 3
+Scale: TypeAlias = "tuple[Rows, Rows]"
+"""Ratios and offsets [C]."""
+
+MAX_CHANNELS: Final = 64
+"""Of a lane: with more, a few episodes do not show what tells sources apart."""
+
 _COEFFICIENTS: Final = np.arange(1, 13)  # of the course of a channel
-_MOVING: Final = 0.9  # of the episodes, in a channel that counts
-_ALIKE: Final = 0.15
-"""Natural logarithms by which the channels of two episodes differ from their common ratio, where it is one."""
-_MIN_ALIKE: Final = 0.4  # of the pairs
-_FAR: Final = 0.4  # natural logarithms: a ratio of 1.5
-_MIN_SHARES: Final = ((0.9, 0.1), (0.7, 0.25))
-"""Shares of the pairs that have no ratio or that of the sources, and that have the latter: one of both is reached."""
-_MIN_KNOWN: Final = 0.6  # of the episodes, whose source their neighbours show
-_MAX_WRONG: Final = 0.02  # of these, by mean and spread
 _SHRINKAGE: Final = 0.05
-_SPREAD_ROUNDS: Final = 10
-
-
-class _Pairs(NamedTuple):
-    """Pairs of episodes that do the same: their numbers, and the logarithm of the first one's spread to the other's."""
-
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    ratio: Rows
+_NEIGHBOURS: Final = 5
+_APART: Final = 0.5
+_MIXED_SHAPES: Final = 0.8
+_MIXED: Final = 0.85
+"""Shares of neighbours of the other group, of those expected where groups say nothing: at most as the episodes are, and
+at least by their shapes, and as converted."""
+_ROUNDS: Final = 10
+_FAR: Final = 5.0
 
 
 class Table(NamedTuple):
@@ -99,47 +92,6 @@ class SampledLane:
         return np.array([*map(shape_of, self.episodes)])
 
 
-def find_source(lane: SampledLane) -> SourceScale | None:
-    """Return what tells the episodes of the smaller source apart; None for one source."""
-    if len(lane.episodes) < _MIN_EPISODES or lane.channels > MAX_CHANNELS:
-        return None
-    table = lane.table
-    is_moving = (table.stds > STD_FLOOR).mean(axis=0) > _MOVING
-    if is_moving.sum() < 2:
-        return None
-    pairs = _pair(lane.shapes, table.logs[:, is_moving])
-    if pairs is None:
-        return None
-    far = np.abs(pairs.ratio)[np.abs(pairs.ratio) > _FAR]
-    distance = float(np.median(far)) if far.size else 0.0
-    is_same = np.abs(pairs.ratio) < distance / 4
-    is_cross = np.abs(np.abs(pairs.ratio) - distance) <= distance / 4
-    shares = float((is_same | is_cross).mean()), float(is_cross.mean())
-    if not is_same.any() or not any(shares[0] >= both and shares[1] >= cross for both, cross in _MIN_SHARES):
-        return None
-    side = _tell_sides(pairs, is_same, is_cross, len(lane.episodes))
-    is_known = side != 0
-    sign = 1 if 2 * (side > 0).sum() <= is_known.sum() else -1  # the smaller source has it
-    discriminant = discriminate(table.pick(is_known), side[is_known] == sign, _MAX_WRONG)
-    if is_known.mean() < _MIN_KNOWN or discriminant is None:
-        return None
-    first, second, is_first = pairs.first[is_cross], pairs.second[is_cross], pairs.ratio[is_cross] * sign > 0
-    scale = relate(table, np.where(is_first, first, second), np.where(is_first, second, first))
-    return make_source(discriminant, scale)
-
-
-def _pair(shapes: Rows, logs: Rows) -> _Pairs | None:
-    """Return the nearest episodes by shape whose channels have one ratio; None if there are too few."""
-    distances = measure_distances(shapes, shapes)
-    np.fill_diagonal(distances, np.inf)
-    second = np.argsort(distances, axis=1)[:, :_NEIGHBOURS].ravel()
-    first = np.repeat(np.arange(len(shapes)), _NEIGHBOURS)
-    differences = logs[first] - logs[second]
-    ratio = np.median(differences, axis=1)
-    is_one = np.median(np.abs(differences - ratio[:, None]), axis=1) <= _ALIKE
-    return _Pairs(first[is_one], second[is_one], ratio[is_one]) if is_one.mean() >= _MIN_ALIKE else None
-
-
 def shape_of(rows: Rows) -> Rows:
     """Return the course of standardised channels and their correlations, which neither scale nor offset changes."""
     length, channels = rows.shape
@@ -161,22 +113,6 @@ def _waves(length: int) -> Rows:
     return np.cos(np.pi * np.outer(_COEFFICIENTS, (np.arange(length) + 0.5) / length))
 
 
-def _tell_sides(pairs: _Pairs, is_same: Mask, is_cross: Mask, episodes: int) -> Rows:
-    """Return 1 for episodes of the larger source, -1 for others, 0 where unknown: by ratios, then by neighbours."""
-    side = np.zeros(episodes)
-    signs = np.sign(pairs.ratio[is_cross])
-    np.add.at(side, pairs.first[is_cross], signs)
-    np.add.at(side, pairs.second[is_cross], -signs)
-    first, second = pairs.first[is_same], pairs.second[is_same]
-    side = np.sign(side)
-    for _ in range(_SPREAD_ROUNDS):
-        votes = 2 * side
-        np.add.at(votes, first, side[second])
-        np.add.at(votes, second, side[first])
-        side = np.sign(votes)
-    return side
-
-
 def discriminate(table: Table, is_other: Mask, most_wrong: float) -> dict[str, Any] | None:
     """Return the numbers of a SourceScale that tell these episodes from others, by Fisher's discriminant.
 
@@ -186,12 +122,7 @@ def discriminate(table: Table, is_other: Mask, most_wrong: float) -> dict[str, A
         return None
     centers, spreads = np.median(table.means, axis=0), np.maximum(np.median(table.stds, axis=0), STD_FLOOR)
     marks = relate_spreads(table.means, table.stds, centers, spreads)
-    middle = np.array([marks[~is_other].mean(axis=0), marks[is_other].mean(axis=0)])
-    rest = marks - middle[is_other.astype(np.int64)]
-    within = rest.T @ rest / len(rest)
-    within += np.diag(_SHRINKAGE * np.diag(within) + STD_FLOOR)
-    weights = np.linalg.solve(within, middle[1] - middle[0])
-    bias = -float(weights @ middle.mean(axis=0))
+    weights, bias = fit_discriminant(marks, is_other)
     if np.mean((marks @ weights + bias > 0) != is_other) > most_wrong:
         return None
     return {
@@ -202,6 +133,19 @@ def discriminate(table: Table, is_other: Mask, most_wrong: float) -> dict[str, A
     }
 
 
+def fit_discriminant(features: Rows, is_other: Mask) -> tuple[Rows, float]:
+    """Return weights [F] and a bias by Fisher's discriminant; their sum is positive for what is like the others [N, F].
+
+    The weights times the difference of both means is the squared distance of these, in standard deviations.
+    """
+    middle = np.array([features[~is_other].mean(axis=0), features[is_other].mean(axis=0)])
+    rest = features - middle[is_other.astype(np.int64)]
+    within = rest.T @ rest / len(rest)
+    within += np.diag(_SHRINKAGE * np.diag(within) + STD_FLOOR)
+    weights = np.linalg.solve(within, middle[1] - middle[0])
+    return weights, -float(weights @ middle.mean(axis=0))
+
+
 def relate(table: Table, others: NDArray[np.int64], usual: NDArray[np.int64]) -> tuple[Rows, Rows]:
     """Return ratio and offset [C] of the other source by pairs; a channel at rest has the ratio of the others."""
     is_moving = (table.stds[others] > STD_FLOOR) & (table.stds[usual] > STD_FLOOR)
@@ -210,6 +154,46 @@ def relate(table: Table, others: NDArray[np.int64], usual: NDArray[np.int64]) ->
     found = [np.median(one[moves]) if moves.any() else known for one, moves in zip(logs.T, is_moving.T, strict=True)]
     ratios = np.exp(np.array(found))
     return ratios, np.median(table.means[others] - ratios * table.means[usual], axis=0)
+
+
+def compare_groups(lane: SampledLane, is_other: Mask, is_usual: Mask) -> Scale | None:
+    """Return ratios and offsets [C] of the other label's episodes; None if these do not tell both apart."""
+    table, shapes = lane.table, lane.shapes
+    other, usual = np.flatnonzero(is_other), np.flatnonzero(is_usual)
+    both, count = np.concatenate([other, usual]), len(other)
+    if _mixed(measure_features(table.pick(both)), count) > _APART or _mixed(shapes[both], count) < _MIXED_SHAPES:
+        return None
+    pairs = other.repeat(len(usual)), np.tile(usual, len(other))
+    ratios, offsets = relate(table, *pairs)
+    for _ in range(_ROUNDS):
+        converted = table.convert(other, ratios, offsets).pick(both)
+        features = np.concatenate([measure_features(converted), shapes[both]], axis=1)
+        distances = measure_distances(features[:count], features[count:])
+        first = np.concatenate([other, other[distances.argmin(axis=0)]])
+        second = np.concatenate([usual[distances.argmin(axis=1)], usual])
+        ratios, offsets = relate(table, first, second)
+    converted = table.convert(other, ratios, offsets).pick(both)
+    return (ratios, offsets) if _mixed(measure_features(converted), count) >= _MIXED else None
+
+
+def measure_features(table: Table) -> Rows:
+    """Return robust scores of means and logarithms of spreads [N, 2 * C]."""
+    spreads = np.maximum(np.median(table.stds, axis=0), STD_FLOOR)
+    marks = relate_spreads(table.means, table.stds, np.median(table.means, axis=0), spreads)
+    centered = marks - np.median(marks, axis=0)
+    deviations = np.maximum(1.48 * np.median(np.abs(centered), axis=0), 1e-3)
+    return np.clip(centered / deviations, -_FAR, _FAR)
+
+
+def _mixed(features: Rows, count: int) -> float:
+    """Return the share of neighbours of the other group, of that expected by chance; the first `count` are one."""
+    distances = measure_distances(features, features)
+    np.fill_diagonal(distances, np.inf)
+    is_first = np.arange(len(features)) < count
+    is_cross = is_first[np.argsort(distances, axis=1)[:, :_NEIGHBOURS]] != is_first[:, None]
+    others = len(features) - 1
+    parts = [is_cross[is_first].mean() / (len(features) - count), is_cross[~is_first].mean() / count]
+    return float(np.mean(parts)) * others
 
 
 def make_source(discriminant: dict[str, Any] | None, scale: tuple[Rows, Rows], **labels: Any) -> SourceScale:

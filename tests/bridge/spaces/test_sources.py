@@ -1,4 +1,4 @@
-"""Sources are found by episodes that do the same in two scales, or by labels, and nothing else is taken for them."""
+"""Sources are found by two groups of means and spreads, or by labels, and nothing else is taken for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 
 from bridge.spaces.labelled_sources import find_labelled
 from bridge.spaces.source_labels import source_labels
-from bridge.spaces.sources import SampledLane, find_source
+from bridge.spaces.sources import SampledLane
+from bridge.spaces.unlabelled_sources import find_source
 from wshard.core.episode.protocol import EpisodeAddress
 
 SCALES, OFFSETS = np.array([3.0, 2.5, 3.0, 3.5]), np.array([1.0, -2.0, 0.0, 4.0])
@@ -63,7 +64,7 @@ def test_sizes_that_vary_freely_are_no_source():
 def test_few_episodes_or_channels_show_none():
     episodes, _ = mixed(0.5)
     assert find_source(SampledLane(episodes[:20])) is None
-    assert find_source(SampledLane([rows[:, :1] for rows in episodes])) is None
+    assert find_source(SampledLane([rows[:, :2] for rows in episodes])) is None
     assert find_source(SampledLane([np.tile(rows, 17) for rows in episodes])) is None  # nor do very many
     assert find_source(SampledLane([np.zeros((9, 3))] * 30)) is None
 
@@ -85,10 +86,16 @@ def labelled(values, field="meta.robot"):
     return [{"env": "kitchen", field: value} for value in values]
 
 
+def test_a_source_is_found_among_episodes_of_any_size():
+    is_leg = np.random.default_rng(3).random(80) < 0.4
+    episodes = [rows * SCALES + 9 if leg else rows for rows, leg in zip(of_free_size(), is_leg, strict=True)]
+    found = find_source(SampledLane(episodes))
+    np.testing.assert_allclose(found.ratios, SCALES, rtol=0.25)
+
+
 def test_labels_tell_sources_of_episodes_of_any_size():
     plain, is_leg = of_free_size(), np.random.default_rng(3).random(80) < 0.4
     episodes = [rows * SCALES + 9 if leg else rows for rows, leg in zip(plain, is_leg, strict=True)]
-    assert find_source(SampledLane(episodes)) is None
     labels = labelled(np.where(is_leg, "leg", "arm").tolist())
     (source,) = find_labelled(SampledLane(episodes), labels)
     assert (source.field, source.labels, source.usual_labels) == ("meta.robot", ("leg",), ("arm",))
