@@ -55,8 +55,15 @@ def tasks(metadata: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _texts_of(value: Any) -> list[str]:
-    listed = value if isinstance(value, list | tuple) else [value]
-    return [part for part in listed if isinstance(part, str)]
+    """Return the texts of a value of the metadata, at any depth, in their order."""
+    found, waiting = [], [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            found.append(part)
+        elif isinstance(part, dict | list | tuple):
+            waiting += reversed([*part.values()] if isinstance(part, dict) else part)
+    return found
 
 
 def indexed(metadata: Mapping[str, Any], notes: Iterable[str]) -> str:

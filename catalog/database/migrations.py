@@ -110,7 +110,8 @@ STEPS: tuple[Migration, ...] = (
     Migration(2, "natural order of episode ids", _add_sort_key),
     Migration(3, "names of channels in layouts", lambda _: None),
     Migration(4, "unchanged locations", _add_scans),
-    Migration(5, "words of all metadata", _index_metadata),
+    Migration(5, "words of all metadata", lambda _: None),
+    Migration(6, "words of metadata at any depth", _index_metadata),
 )
 
 

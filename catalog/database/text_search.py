@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from sqlalchemy import (
     Boolean,
@@ -15,6 +15,7 @@ from sqlalchemy import (
     literal,
     literal_column,
     or_,
+    select,
     table,
     true,
 )
@@ -24,7 +25,7 @@ from catalog.database.sql_functions import _after_create, _DialectFunction, cont
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from sqlalchemy import FromClause
+    from sqlalchemy import FromClause, Select
 
 
 _MAX_INDEXED_LENGTH: Final = 250_000
@@ -35,6 +36,26 @@ class _Query(_DialectFunction):
     type = Boolean()
     inherit_cache = True
     templates: ClassVar = {"postgresql": "({0} @@ CAST({1} AS tsquery))"}
+
+
+class _Joined(_DialectFunction):
+    """(values, separator)."""
+
+    type = Text()
+    inherit_cache = True
+    templates: ClassVar = {
+        "sqlite": "group_concat({0}, {1})",
+        "postgresql": "string_agg(CAST({0} AS text), {1})",
+    }
+
+
+def join_rows(statement: Select[Any], separators: Sequence[str]) -> Select[Any]:
+    """Return a statement for one row: all values of each column as one text, in the order of an ordered statement.
+
+    Reading many rows one by one takes twice the time. None where there are no rows.
+    """
+    columns = zip(statement.subquery().c, separators, strict=True)
+    return select(*(_Joined(values, literal(separator, Text())) for values, separator in columns))
 
 
 def index_words(words: Column[str], key: Column[int]) -> None:

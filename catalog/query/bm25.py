@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from bisect import insort
+from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import Connection, func, literal, select
+from sqlalchemy import Connection, func, select
 
 from catalog.database.schema import document, episode
+from catalog.database.text_search import join_rows
 from catalog.filters.to_sql import condition, find_words
 from catalog.filters.where import EVERYTHING, MAX_COMPARISONS, Compare, all_of, any_of
 from catalog.full_text import BOUNDARY, words
 from catalog.query.pages import count_rows
+from catalog.query.statement_cache import remember
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from sqlalchemy import Select
 
     from catalog.filters.where import Where
 
@@ -28,7 +33,22 @@ LENGTH_NORMALISATION: Final = 0.75
 SAMPLED_TEXTS: Final = 256
 """Number of texts, those of the first episodes with any, whose mean length is used as that of all."""
 
-_TEXT: Final = literal(" ") + func.replace(document.c.words, f" {BOUNDARY} ", " ")  # words, each after a space
+_SEPARATORS: Final = (",", "\n")  # of ids and texts
+
+_SAMPLE: Final = join_rows(
+    select(document.c.episode_row, document.c.words).order_by(document.c.episode_row).limit(SAMPLED_TEXTS), _SEPARATORS
+)
+
+_READ_AT_ONCE: Final = 100_000  # episodes: databases limit the length of one text
+
+_MARK: Final = f" {BOUNDARY} "
+
+
+class _Found(NamedTuple):
+    """Ids of episodes in ascending order, as text, and the text of each: words, each after a space."""
+
+    ids: list[str]
+    texts: list[str]
 
 
 def load_relevance(
@@ -40,24 +60,34 @@ def load_relevance(
     contribution could change the result. FilterError for more words than a filter allows.
     """
     clauses = _word_filters(text)
-    document_counts = {word: count_rows(connection, all_of(where, clause)) for word, clause in clauses.items()}
-    rarest = sorted(filter(document_counts.get, clauses), key=lambda word: document_counts[word])
-    if not rarest or limit == 0:
+    if not clauses or limit == 0:
         return []
     total = count_rows(connection, where)
+    read = partial(_load_texts, connection, where, total)
+    found = read([*clauses.values()]) if len(clauses) == 1 or limit is None else _Found([], [])
+    if len(clauses) == 1:
+        document_counts = dict.fromkeys(clauses, len(found.texts))
+    else:
+        document_counts = {word: count_rows(connection, all_of(where, clause)) for word, clause in clauses.items()}
+    rarest = sorted(filter(document_counts.get, clauses), key=lambda word: document_counts[word])
+    if not rarest:
+        return []
     weights = [_weight(document_counts[word], total) for word in rarest]
     scores = _Scores(rarest, weights, _mean_length(connection))
     if limit is None:
-        found = [(-scores.of(text), number) for number, text in _load_texts(connection, where, [*clauses.values()])]
-        return [(number, -negative) for negative, number in sorted(found)]
+        scored = zip(map(int, found.ids), map(scores.of, found.texts), strict=True)
+        return sorted(scored, key=lambda one: (-one[1], one[0]))
+    if len(clauses) == 1:
+        return _best([], found, scores, limit)
     best: list[tuple[int, float]] = []
     any_word = any_of(*clauses.values())
     for index, word in enumerate(rarest):
-        rows = _load_texts(connection, where, [clauses[word]])
-        best = _best(best, rows, scores, limit)
+        found = read([clauses[word]])
+        best = _best(best, found, scores, limit)
         if len(best) == limit and best[-1][1] >= sum(weights[index + 1 :]) * (SATURATION + 1):
             break
-        if len(rows) >= document_counts[rarest[-1]] and len(rows) == count_rows(connection, all_of(where, any_word)):
+        count = len(found.texts)
+        if count >= document_counts[rarest[-1]] and count == count_rows(connection, all_of(where, any_word)):
             break  # every text has been scored
     return best
 
@@ -82,23 +112,44 @@ def _weight(document_count: int, total: int) -> float:
     return math.log(1 + (total - document_count + 0.5) / (document_count + 0.5))
 
 
-def _load_texts(connection: Connection, where: Where, clauses: Sequence[Compare]) -> Sequence[tuple[int, str]]:
-    """Return (episode id, text) of the matching episodes that contain any of the words, by id."""
+def _load_texts(connection: Connection, where: Where, total: int, clauses: Sequence[Compare]) -> _Found:
+    """Return those of the `total` matching episodes that contain any of the words."""
+    statement = partial(_select_texts, connection, where, clauses)
+    if total <= _READ_AT_ONCE:
+        return _read(connection, remember(where, ("words", connection.dialect.name, *clauses), statement))
+    found, last = _Found([], []), connection.execute(select(func.max(episode.c.id))).scalar_one()
+    for start in range(0, last + 1, _READ_AT_ONCE):
+        some = _read(connection, statement((start, start + _READ_AT_ONCE - 1)))
+        found.ids.extend(some.ids)
+        found.texts.extend(some.texts)
+    return found
+
+
+def _select_texts(
+    connection: Connection, where: Where, clauses: Sequence[Compare], between: tuple[int, int] | None = None
+) -> Select[Any]:
+    """Return the statement for their ids and words; between: only these ids."""
     source, key, matching = find_words(connection, clauses, "OR")
     texts = source if source is document else source.join(document, document.c.episode_row == key)
-    statement = select(key, _TEXT).where(matching).order_by(key)
+    statement = select(key.label("id"), document.c.words).where(matching).order_by(key)
     if where != EVERYTHING:
         texts = texts.join(episode, episode.c.id == document.c.episode_row)
         statement = statement.where(condition(connection, where))
-    with connection.execute(statement.select_from(texts)) as result:
-        rows: Sequence[tuple[int, str]] = result.cursor.fetchall()  # of the driver: SQLAlchemy's take twice the time
-        return rows
+    if between is not None:
+        statement = statement.where(key.between(*between))
+    return join_rows(statement.select_from(texts), _SEPARATORS)
+
+
+def _read(connection: Connection, statement: Select[Any]) -> _Found:
+    ids, found = connection.execute(statement).one()
+    if ids is None:
+        return _Found([], [])
+    return _Found(ids.split(","), f" {found}".replace("\n", "\n ").replace(_MARK, " ").split("\n"))
 
 
 def _mean_length(connection: Connection) -> float:
-    statement = select(_TEXT).order_by(document.c.episode_row).limit(SAMPLED_TEXTS)
-    lengths = [text.count(" ") for text in connection.execute(statement).scalars()]
-    return sum(lengths) / len(lengths)
+    texts = _read(connection, _SAMPLE).texts
+    return sum(text.count(" ") for text in texts) / len(texts)
 
 
 class _Scores(dict[tuple[int, ...], float]):
@@ -126,19 +177,28 @@ class _Scores(dict[tuple[int, ...], float]):
 
 
 def _best(
-    best_so_far: Sequence[tuple[int, float]], rows: Sequence[tuple[int, str]], scores: _Scores, limit: int
+    best_so_far: Sequence[tuple[int, float]], found: _Found, scores: _Scores, limit: int
 ) -> list[tuple[int, float]]:
-    """Return the best of the earlier results and these rows, each episode once.
+    """Return the best of the earlier results and these episodes, each once.
 
     Only the texts whose bounds are enough to be among them are split into words.
     """
     best, known = [(-value, number) for number, value in best_so_far], dict(best_so_far)
-    bounds = scores.bounds([text for _, text in rows])
-    for place in sorted(range(len(rows)), key=bounds.__getitem__, reverse=True):
-        number, text = rows[place]
+    bounds = scores.bounds(found.texts)
+    for place in _descending(bounds):
+        number = int(found.ids[place])
         if len(best) == limit and (-bounds[place], number) > best[-1]:
             break
         if number not in known:
-            insort(best, (-scores.of(text), number))
+            insort(best, (-scores.of(found.texts[place]), number))
             del best[limit:]
     return [(number, -negative) for negative, number in best]
+
+
+def _descending(values: Sequence[float]) -> Iterator[int]:
+    """Yield the places of the values, the greatest first, equal ones in order; few are different, and few are read."""
+    for value in sorted({*values}, reverse=True):
+        place = -1
+        for _ in range(values.count(value)):
+            place = values.index(value, place + 1)
+            yield place

@@ -76,7 +76,9 @@ def test_words_of_other_metadata_and_notes_of_an_older_archive_are_found(
 ) -> None:
     monkeypatch.setattr(migrations, "_CHUNK", 4)
     with Catalog.open(location, create=True) as catalog:
-        catalog.episodes.register([make_record(n, metadata={"label": f"fold {n}"} if n % 2 else {}) for n in range(9)])
+        catalog.episodes.register(
+            [make_record(n, metadata={"a": {"b": f"fold {n}"}} if n % 2 else {}) for n in range(9)]
+        )
         ids = catalog.query.ids()
         catalog.annotations.add_note(ids[:2], "torn towel")
         with catalog._session.write() as connection:  # as version 4 left them

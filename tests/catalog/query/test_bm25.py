@@ -10,6 +10,7 @@ from sqlalchemy import event
 
 from catalog import Catalog, Compare, EmbeddingRow
 from catalog.full_text import LONGEST, words
+from catalog.query import bm25
 from catalog.testing.contract import make_record
 from wshard.errors import FilterError
 
@@ -52,7 +53,10 @@ OTHERS = {
     "several texts": ({"skills": ["reach", "Fold"]}, True),
     "a description beside a task": ({"task": "tidy up", "description": "fold"}, True),
     "a long text": ({"model": f"fold {'x' * LONGEST}"}, False),
-    "an object": ({"robot": {"name": "fold"}}, False),
+    "an object": ({"robot": {"name": "fold"}}, True),
+    "texts at any depth": ({"a": [{"b": [1, ["other", "Fold"]]}]}, True),
+    "a long text in an object": ({"a": {"model": f"fold {'x' * LONGEST}"}}, False),
+    "a key of an object": ({"a": {"fold": "b"}}, False),
     "a key": ({"fold": 1}, False),
 }
 
@@ -74,6 +78,14 @@ def test_relevance_is_that_of_the_formula(catalog, text):
     assert [id_ for id_, _ in found] == sorted(wanted, key=lambda id_: (-wanted[id_], id_))
     for limit in range(len(TASKS) + 1):
         assert catalog.query.relevant(text, limit=limit) == found[:limit]
+
+
+def test_texts_that_are_read_in_parts_rank_alike(catalog, monkeypatch):
+    questions = [("drawer", None), ("open the drawer", 2), ("the", 1), ("the window", None)]
+    whole = [catalog.query.relevant(text, "length:1..", limit=limit) for text, limit in questions]
+    monkeypatch.setattr(bm25, "_READ_AT_ONCE", 2)
+    assert [catalog.query.relevant(text, "length:1..", limit=limit) for text, limit in questions] == whole
+    assert all(whole)
 
 
 def test_only_what_passes_the_filter_is_ranked_and_counted(catalog):
