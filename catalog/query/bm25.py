@@ -20,7 +20,7 @@ from catalog.query.statement_cache import remember
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from sqlalchemy import Select
 
@@ -33,7 +33,7 @@ LENGTH_NORMALISATION: Final = 0.75
 SAMPLED_TEXTS: Final = 256
 """Number of texts, those of the first episodes with any, whose mean length is used as that of all."""
 
-_SEPARATORS: Final = (",", "\n")  # of ids and texts
+_SEPARATORS: Final = (",", "\n ")  # of ids and texts
 
 _SAMPLE: Final = join_rows(
     select(document.c.episode_row, document.c.words).order_by(document.c.episode_row).limit(SAMPLED_TEXTS), _SEPARATORS
@@ -144,7 +144,8 @@ def _read(connection: Connection, statement: Select[Any]) -> _Found:
     ids, found = connection.execute(statement).one()
     if ids is None:
         return _Found([], [])
-    return _Found(ids.split(","), f" {found}".replace("\n", "\n ").replace(_MARK, " ").split("\n"))
+    texts = " ".join(found.split(_MARK))  # in half the time of replacing the marks
+    return _Found(ids.split(","), f" {texts}".split("\n"))
 
 
 def _mean_length(connection: Connection) -> float:
@@ -185,7 +186,7 @@ def _best(
     """
     best, known = [(-value, number) for number, value in best_so_far], dict(best_so_far)
     bounds = scores.bounds(found.texts)
-    for place in _descending(bounds):
+    for place in _descending(bounds, {*scores.values()}):
         number = int(found.ids[place])
         if len(best) == limit and (-bounds[place], number) > best[-1]:
             break
@@ -195,9 +196,9 @@ def _best(
     return [(number, -negative) for negative, number in best]
 
 
-def _descending(values: Sequence[float]) -> Iterator[int]:
+def _descending(values: Sequence[float], different: Collection[float]) -> Iterator[int]:
     """Yield the places of the values, the greatest first, equal ones in order; few are different, and few are read."""
-    for value in sorted({*values}, reverse=True):
+    for value in sorted(different, reverse=True):
         place = -1
         for _ in range(values.count(value)):
             place = values.index(value, place + 1)
