@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 from bridge.support.batches import BATCH
 from wshard.core.episode.protocol import Fingerprint, parse_read_as
 from wshard.core.files.schemes import place_of
-from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
+from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
 from wshard.formats.detect import detect_format, is_recognised
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.open import open_episode, open_location
@@ -73,6 +73,18 @@ class OpenLocations:
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             raise IngestError(f"{address.uri}: expected a regular file, found {stat.filemode(status.st_mode)}")
         return Fingerprint(status.st_size, status.st_mtime_ns)
+
+    def is_unchanged(
+        self, address: EpisodeAddress, known: EpisodeRow | Known, found: Fingerprint | None = None
+    ) -> bool:
+        """Return whether the fingerprint of an episode, `found` if it is known, is that of the catalog.
+
+        False if it cannot be read: reading the episode reports the error.
+        """
+        try:
+            return (found or self.fingerprint(address)) == Fingerprint(known.size, known.mtime_ns)
+        except (OSError, WShardError):
+            return False
 
     def is_as_ingested(self, file: EpisodeReader, row: EpisodeRow, found: Fingerprint | None = None) -> bool:
         """Return whether an open episode has the data that the catalog has; raises as fingerprint.

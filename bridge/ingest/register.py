@@ -23,10 +23,10 @@ from bridge.support.batches import batches, growing_batches
 from bridge.support.garbage import give_back
 from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
-from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, Fingerprint, parse_read_as
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.core.files.schemes import place_of
 from wshard.core.quality.measure_vector import VERSION
-from wshard.errors import SourceNotFoundError, WShardError
+from wshard.errors import SourceNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -244,12 +244,8 @@ def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -
         return False
     if known.assets:
         return locations.are_unchanged(known.assets)
-    try:
-        plain = replace(address, read_as="") if address.read_as == OWN_FORMAT else address
-        fingerprint = found.fingerprint or locations.fingerprint(plain)
-    except (OSError, WShardError):
-        return False  # reading it reports the error
-    return fingerprint == Fingerprint(known.size, known.mtime_ns)
+    plain = replace(address, read_as="") if address.read_as == OWN_FORMAT else address
+    return locations.is_unchanged(plain, known, found.fingerprint)
 
 
 def _name_whole_files(failure: Failure, listed: Sequence[str]) -> Failure:

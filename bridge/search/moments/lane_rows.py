@@ -151,7 +151,7 @@ class LaneRows:
         found: dict[int, PreparedRows] = {}
         with OpenLocations() as locations:
             for row in rows:
-                if row.id in stored and row.key and _is_unchanged(row, locations):
+                if row.id in stored and row.key and locations.is_unchanged(row.address, row):
                     found[row.id] = stored[row.id]
         others = [row for row in rows if row.id not in found]
         self.drop_changed(others, space)
@@ -216,14 +216,6 @@ class LaneRows:
             self._bytes += cached.rows.rows.nbytes * 2
             while self._bytes > self._cache_bytes and len(self._cache) > 1:
                 self._bytes -= self._cache.popitem(last=False)[1].rows.rows.nbytes * 2
-
-
-def _is_unchanged(row: EpisodeRow, locations: OpenLocations) -> bool:
-    """Return whether the fingerprint of an episode is that of the catalog."""
-    try:
-        return locations.fingerprint(row.address) == Fingerprint(row.size, row.mtime_ns)
-    except (WShardError, OSError):
-        return False
 
 
 @dataclass(frozen=True, eq=False)
