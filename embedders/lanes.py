@@ -44,17 +44,20 @@ class LaneSpec:
         return math.prod(self.shape)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """Return whether a lane of this shape per timestep, and of the same name, is read as this one."""
-        return shape == self.shape or self.picked(shape) is not None
+        """Return whether a lane of this shape per timestep, and of the same name, is read as this one.
+
+        A matrix is read as the vector of its numbers, row by row.
+        """
+        return self.shape in (shape, _flat(shape)) or self.picked(shape) is not None
 
     def pick(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the channels [T, D] of this lane from the rows [T, ...] of a lane that it takes."""
         found = self.picked(rows.shape[1:])
-        return rows.reshape(len(rows), self.channels) if found is None else rows[:, found]
+        return rows.reshape(len(rows), self.channels) if found is None else rows.reshape(len(rows), -1)[:, found]
 
     def picked(self, shape: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return which channels of a lane of this shape are those of this lane; None where all are."""
-        return next((pick.channels for pick in self.picks if shape == (pick.width,)), None)
+        return next((pick.channels for pick in self.picks if _flat(shape) == (pick.width,)), None)
 
     def definition(self) -> dict[str, Any]:
         """Return the JSON value of the lane, without picks where it has none: as before there were such."""
@@ -63,6 +66,10 @@ class LaneSpec:
     def is_within(self, other: LaneSpec) -> bool:
         """Return whether an episode that has the other lane has all of this one."""
         return self.name == other.name and self.takes(other.shape)
+
+
+def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (math.prod(shape),) if len(shape) > 1 else shape
 
 
 def count_channels(lanes: Iterable[LaneSpec]) -> int:

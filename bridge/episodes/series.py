@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.episodes.events import is_event_lane
+from bridge.spaces.lanes import has_numbers
 from wshard.core.channel_names import channel_labels
 from wshard.core.episode.file import EpisodeFile
 from wshard.core.episode.lanes import is_residual
@@ -60,8 +61,8 @@ def order_lanes(file: EpisodeReader, embedded: Collection[str] = ()) -> list[str
 
 
 def is_plotted(dtype: str, shape: Sequence[int]) -> bool:
-    """Return whether a lane is plotted: one number or a vector of at most MAX_CHANNELS per timestep, not bf16."""
-    return len(shape) <= 1 and math.prod(shape) <= MAX_CHANNELS and dtype != "bf16"
+    """Return whether a lane is plotted: one number, or a vector or matrix of at most MAX_CHANNELS per timestep."""
+    return has_numbers(shape, dtype) and math.prod(shape) <= MAX_CHANNELS
 
 
 def _rank(name: str) -> int:

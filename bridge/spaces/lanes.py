@@ -1,8 +1,8 @@
 """Choose the lanes of an episode to embed, by name or by a default rule.
 
-By default these are all observation lanes (signal/...) with a number or a vector of at most 1024 numbers per timestep,
-of any dtype but bf16. An embedder of frames gets one image lane: the named one, or the only observation lane that
-holds images with sides of at least 16 pixels.
+By default these are all observation lanes (signal/...) with a number, or a vector or matrix of at most 1024 numbers per
+timestep, of any dtype but bf16. An embedder of frames gets one image lane: the named one, or the only observation lane
+that holds images with sides of at least 16 pixels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MAX_CHANNELS: Final = 1024
 MIN_SIDE: Final = 16
 _VECTOR: Final = (
-    f"a number or a vector of at most {MAX_CHANNELS} numbers per timestep (cameras: embedder 'frames'; bf16: none)"
+    f"a number or a vector or matrix of at most {MAX_CHANNELS} numbers per timestep (cameras: embedder 'frames'; "
+    "bf16: none)"
 )
 _PICTURE: Final = "one lane of images of at least 16 x 16 pixels, not bf16 (where there are several, name one)"
 _SUMMARISED: Final = ("signal/", "action/", "omen/", "uncert/")
@@ -35,14 +36,23 @@ _NO_NUMBERS: Final = frozenset({"bf16"})  # numpy has no arithmetic for it witho
 
 
 def is_vector(lane: LaneDefinition) -> bool:
-    """Say whether a lane is a number or a small vector per timestep: what can be summarised and embedded."""
-    size = math.prod(lane.shape)
-    return len(lane.shape) <= 1 and 1 <= size <= MAX_CHANNELS and lane.dtype not in _NO_NUMBERS
+    """Say whether a lane is a number or a small vector or matrix per timestep: what can be summarised and embedded."""
+    return has_numbers(lane.shape, lane.dtype) and 1 <= math.prod(lane.shape) <= MAX_CHANNELS
+
+
+def has_numbers(shape: Sequence[int], dtype: str) -> bool:
+    """Say whether a lane has a number, a vector or a matrix per timestep: no image, not of bf16."""
+    is_matrix = len(shape) > 1 and dtype != "u8" and not _has_images(shape)
+    return (is_matrix or len(shape) <= 1) and dtype not in _NO_NUMBERS
 
 
 def is_picture(lane: LaneDefinition) -> bool:
     """Say whether a lane holds images that an embedder of frames can take."""
-    return is_image(lane.shape) and min(lane.shape[:2]) >= MIN_SIDE and lane.dtype not in _NO_NUMBERS
+    return _has_images(lane.shape) and lane.dtype not in _NO_NUMBERS
+
+
+def _has_images(shape: Sequence[int]) -> bool:
+    return is_image(shape) and min(shape[:2]) >= MIN_SIDE
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,12 @@ def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str
         what = _PICTURE if choice.frames else _VECTOR
         wanted = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
         raise NoLaneError(f"{where}: no observation lane to embed: expected {wanted}, found lanes: {shown}")
-    return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
+    return tuple(_spec(name, tuple(known[name].shape), is_flat=not choice.frames) for name in names)
+
+
+def _spec(name: str, shape: tuple[int, ...], *, is_flat: bool) -> LaneSpec:
+    """Return the lane; flat: a matrix is compared as the vector of its numbers, row by row."""
+    return LaneSpec(name, (math.prod(shape),) if is_flat and len(shape) > 1 else shape)
 
 
 def chosen_lanes(layout: Layout) -> tuple[LaneSpec, ...]:

@@ -199,8 +199,10 @@ def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | No
         if not names <= named.keys():
             return None
         return _concatenate_lanes({name: named[name] for name in names}, space, loosely=loosely)
-    if len(space.lanes) == 1 and space.lanes[0].takes(query.shape[-1:]):
-        return _lane_rows(query, space.lanes[0], loosely=loosely)
+    if len(space.lanes) == len(space.window_shape) == 1:
+        is_matrix = query.ndim > 2 and space.lanes[0].takes(query.shape[1:])
+        if is_matrix or space.lanes[0].takes(query.shape[-1:]):
+            return _lane_rows(query, space.lanes[0], loosely=loosely)
     return _rows(query, space.window_shape)
 
 
@@ -236,7 +238,7 @@ def _concatenate_lanes(values: Mapping[str, NDArray[Any]], space: Space, *, loos
 
 
 def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray[Any] | None:
-    if lane.takes(array.shape):
+    if array.ndim <= 1 and lane.takes(array.shape):  # of more axes, the first is that of timesteps
         return lane.pick(array[None])
     if array.ndim == 0:
         return None

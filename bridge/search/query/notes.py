@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bridge.spaces.lanes import has_numbers
 from catalog.filters.to_text import where_text
 from catalog.filters.where import Compare, any_of, parts_of
 from catalog.full_text import LOOKED_AT, TASKS, words
@@ -41,7 +42,8 @@ def explain_gaps(query: Query, compared: Collection[str], embedded: Collection[s
     """
     if not isinstance(query, Episode):
         return []
-    vectors = {f"signal/{id_}": channel for id_, channel in query.observations.items() if len(channel.shape) <= 1}
+    lanes = {f"signal/{id_}": channel for id_, channel in query.observations.items()}
+    vectors = {name: lane for name, lane in lanes.items() if has_numbers(lane.shape, lane.dtype.value)}
     notes = []
     blank = {name: channels for name in sorted({*vectors} & {*compared}) if (channels := _blank(vectors[name]))}
     if blank:

@@ -49,6 +49,27 @@ def make(number, *, state, ctrl, reward):
     )
 
 
+def test_matrices_are_compared_as_the_vectors_of_their_rows(tmp_path):
+    def arms(number, shape):
+        one = make(number, state=number % 2, ctrl=0, reward=None)
+        rows = one.observations["state"].data + 0.01 * np.random.default_rng(number).normal(size=(STEPS, 4))
+        observed = {"arms": Channel.of("arms", rows.reshape(STEPS, *shape))}
+        return replace(one, observations=observed, omens={}, uncerts={})
+
+    matrices = [arms(number, (2, 2)) for number in range(4)]
+    for one in (*matrices, arms(4, (4,))):
+        save_wshard(one, tmp_path / f"{one.id}.wshard")
+    report = TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path)
+    assert (report.embedded, list(report.spaces.values())) == (5, [5])
+    own, of_files = {f"ep-{number}" for number in (0, 2, 4)}, matrices[0].observations["arms"].data
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for query in ("ep-0", matrices[0], {"arms": of_files}, of_files, of_files.reshape(STEPS, 4)):
+            hits = retriever.search_similar_episodes(query)
+            assert ({hit.episode_id for hit in hits[:3]}, hits[0].episode_id) == (own, "ep-0")
+        with pytest.raises(QueryError, match="fits none"):
+            retriever.search_similar_episodes(of_files[0])  # two timesteps of two numbers
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Provide five episodes: 1 has the state of 0, 2 its action, 3 its reward, 4 nothing of it."""

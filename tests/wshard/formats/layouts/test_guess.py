@@ -65,6 +65,14 @@ def test_readings_that_are_equally_likely_are_named(tmp_path):
     assert len(_episodes(tmp_path / "a.npz", chosen)) == 9
 
 
+def test_matrices_of_several_sizes_share_the_timesteps_alone(tmp_path):
+    np.savez(tmp_path / "a.npz", points=_numbers(50, 21, 3), arms=_numbers(50, 2, 7), act=_numbers(50, 2))
+    guess = guess_layout(tmp_path / "a.npz")
+    assert guess.is_certain
+    (episode,) = _episodes(tmp_path / "a.npz", describe_guess(guess))
+    assert {lane.name: [*lane.shape] for lane in episode.observations.values()} == {"points": [21, 3], "arms": [2, 7]}
+
+
 def test_a_column_of_one_text_begins_no_episodes_and_a_unit_counts_none(tmp_path):
     rows = [f"{0.05 * step},{step % 7},{step % 5},ann" for step in range(40)]
     (tmp_path / "a.csv").write_text("\n".join(["time,pos_x,force_N,operator", *rows]))

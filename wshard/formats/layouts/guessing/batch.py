@@ -41,6 +41,9 @@ def batch_axes(arrays: Sequence[ArrayFacts]) -> tuple[int, int] | None:
     others = [one for one in arrays if one is not acting[0] and one.rows in (axes[0], axes[0] + 1)]
     if any(len(one.shape) == 2 and one.shape[1] not in (1, axes[1], axes[1] + 1) for one in others):
         return None  # rows of numbers beside rows of matrices
+    seconds = [one.shape[1] for one in deep if one is acting[0] or one in others]
+    if max(seconds) - min(seconds) > 1:
+        return None  # matrices of several sizes share the timesteps alone
     return axes
 
 
