@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def name_lanes(
     for id_ in ids:
         present = tuple(view for known, view in having if id_ in known)
         own = {} if id_ not in facts else facts[id_].lanes
-        totals = {name: max(width, *own[name].shape) if name in own else width for name, width in widths.items()}
+        totals = widths | {name: max(widths[name], prod(own[name].shape)) for name in widths.keys() & own.keys()}
         names = (name for view in widest(present) for name in _names_of(view, totals))
         named.append(tuple(dict.fromkeys(names)))
     return named

@@ -22,8 +22,9 @@ def rows(number, channels=4):
     return (walk * np.resize(SCALES, channels)).astype(np.float32)
 
 
-def arm(name, state, names, number):
-    lanes = {"state": Channel.of("state", state, names=names), "grip": Channel.of("grip", rows(100 + number, 2))}
+def arm(name, state, names, number, grip=(2,)):
+    gripping = rows(100 + number, int(np.prod(grip))).reshape(40, *grip)
+    lanes = {"state": Channel.of("state", state, names=names), "grip": Channel.of("grip", gripping)}
     return episode(0, 0, 40, id=name, observations=lanes)
 
 
@@ -31,16 +32,16 @@ def insert(state, place, number):
     return np.insert(state, place, 300 + 5 * rows(200 + number, 1)[:, 0], axis=1)
 
 
-def pairs(place, narrow=(), wide=()):
-    """Return six episodes, and the same with a channel more."""
-    plain = [arm(f"plain-{number}", rows(number), narrow, number) for number in range(6)]
-    return plain, [arm(f"wide-{n}", insert(rows(n), place, n), wide, n) for n in range(6)]
+def pairs(place, narrow=(), wide=(), grip=(2,)):
+    """Return six episodes, and the same with a channel more; grip: the shape of their other lane."""
+    plain = [arm(f"plain-{number}", rows(number), narrow, number, grip) for number in range(6)]
+    return plain, [arm(f"wide-{n}", insert(rows(n), place, n), wide, n, grip) for n in range(6)]
 
 
 WIDER = {
-    "named, in the middle": (2, JOINTS, (*JOINTS[:2], "tool", *JOINTS[2:])),
-    "without names, last": (4, (), ()),
-    "named in some": (1, JOINTS, ()),
+    "named, in the middle": (2, JOINTS, (*JOINTS[:2], "tool", *JOINTS[2:]), (2,)),
+    "without names, last, beside a number": (4, (), (), ()),
+    "named in some, beside a matrix": (1, JOINTS, (), (2, 1)),
 }
 
 
@@ -53,7 +54,7 @@ def test_one_channel_more_hides_no_copy(tmp_path, change):
     ingest(tmp_path / "archive", tmp_path / "one", windows="both")
     report = ingest(tmp_path / "archive", tmp_path / "two", windows="both")
     assert not report.unembedded
-    by_name = all(change[1:])
+    by_name = all(change[1:3])
     (line,) = report.picked
     assert line.startswith(f"signal/state: of 5 channels {change[0]} is not compared with those of 4 channels")
     assert any(f"of 5 by {'name' if by_name else 'scale'}" in lanes for lanes in report.spaces)
