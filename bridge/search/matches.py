@@ -41,26 +41,23 @@ class EpisodeRows:
         return {id_: cached[id_] for id_ in ids if id_ in cached}
 
 
-def find_spans(matches: Matches, rows: Mapping[int, EpisodeRow], plan: WindowPlan) -> tuple[Ints, Ints]:
+def find_lengths(episodes: Ints, rows: Mapping[int, EpisodeRow]) -> Ints:
+    """Return the timesteps of each of these episodes, 0 of those without a row."""
+    return np.array([rows[id_].length if id_ in rows else 0 for id_ in episodes.tolist()], np.int64)
+
+
+def find_spans(matches: Matches, lengths: Ints, plan: WindowPlan) -> tuple[Ints, Ints]:
     """Return the places [n] of matches whose windows still exist, and the timesteps [n, 2] of these windows.
 
-    An episode may have been removed, or ingested again and shorter, since the index answered.
+    lengths: of the episode of each match. It may have been removed, or ingested again and shorter, since the index
+    answered.
     """
-    ids, windows = matches.episodes.tolist(), matches.windows
-    tables: dict[int, tuple[Ints, int]] = {}  # most episodes have one of a few lengths
-    begins, counts, total = {}, {}, 0
-    for episode in {*ids}:
-        row = rows.get(episode)
-        length = 0 if row is None else row.length
-        if length not in tables:
-            tables[length] = _spans(plan, length), total
-            total += len(tables[length][0])
-        table, begins[episode] = tables[length]
-        counts[episode] = len(table)
-    first, count = (np.fromiter(map(of.__getitem__, ids), np.int64, len(ids)) for of in (begins, counts))
-    places = np.flatnonzero(windows < count)
-    spans = np.concatenate([_NO_SPANS, *(table for table, _ in tables.values())])
-    return places, spans.take(first[places] + windows[places], axis=0)
+    each, kinds = np.unique(lengths, return_inverse=True)  # most episodes have one of a few lengths
+    tables = [_spans(plan, length) for length in each.tolist()]
+    counts = np.array([*map(len, tables)], np.int64)
+    places = np.flatnonzero(matches.windows < counts[kinds])
+    numbers = (np.cumsum(counts) - counts)[kinds[places]] + matches.windows[places]
+    return places, np.concatenate([_NO_SPANS, *tables]).take(numbers, axis=0)
 
 
 @lru_cache(maxsize=2048)

@@ -14,7 +14,7 @@ from bridge.search.moments.refine import choose, refine, refine_paced
 from bridge.search.moments.scan import pace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints
     from bridge.search.moments.found_windows import FoundWindows
@@ -46,12 +46,12 @@ def find_best(
     query.
     """
     limits = depth.limits
-    eligible: Collection[int] = timesteps
-    if depth.allowed is not None:
-        eligible = {*np.intersect1d(depth.allowed, timesteps.episodes).tolist()}
-    own = [] if source is None or source[0] not in eligible else find_source(query.rows, *source, timesteps)
+    own = []
+    if source is not None and _are_eligible(np.array(source[:1]), timesteps, depth.allowed)[0]:
+        own = find_source(query.rows, *source, timesteps)
     scanned = timesteps.scan(pace(query.rows), depth.refined, depth.allowed)
-    windows = select_candidates(found, limits, depth.refined, eligible)
+    eligible = found.take(_are_eligible(found.episodes, timesteps, depth.allowed))
+    windows = select_candidates(eligible, limits, depth.refined)
     windows = narrow(query, windows, timesteps, depth.refined, sure=limits.top_k)
     windows = windows.joined(scanned.same).joined(scanned.shifted, free=True)
     moments = [
@@ -62,3 +62,9 @@ def find_best(
     for nearest in scanned.others:
         moments += refine_paced(nearest, query, timesteps, limits)
     return choose(moments, limits, len(own))
+
+
+def _are_eligible(episodes: Ints, timesteps: Timesteps, allowed: Ints | None) -> NDArray[np.bool_]:
+    """Return which of these episodes may have moments [n]."""
+    eligible = timesteps.locate(episodes)[1] > 0
+    return eligible if allowed is None else eligible & np.isin(episodes, allowed)

@@ -45,7 +45,6 @@ _FEW: Final = 1 << 13  # places up to which, or up to a share of all, each is co
 _SHARE: Final = 1 / 32
 _COMPARED: Final = 4  # blocks of a query, at most
 _AT_ONCE: Final = 1 << 13  # blocks compared at once, while they fit in the CPU cache
-_SINGLE: Final = 1 << 18  # multiplications up to which OpenBLAS starts no threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,18 +62,6 @@ class Nearest:
     query: Paced
     episodes: Ints
     spans: Ints
-
-
-def multiply(weights: Floats, values: Floats) -> Floats:
-    """Return the products [k, n] of k rows and n others, in parts so small that no threads wait for each other."""
-    count = len(values)
-    size = max(1, min(count, _SINGLE // weights.size))
-    products = np.empty((len(weights), count), np.float32)
-    whole = count - count % size
-    parts = products[:, :whole].reshape(len(weights), -1, size)
-    np.matmul(weights, values[:whole].reshape(-1, size, values.shape[1]).swapaxes(1, 2), out=parts.swapaxes(0, 1))
-    np.matmul(weights, values[whole:].T, out=products[:, whole:])
-    return products
 
 
 def count_blocks(lengths: Ints) -> tuple[Ints, Ints]:
@@ -221,15 +208,19 @@ class BlockGrid:
             total = template.squares
             for weights, shift in zip(template.weights, template.coarse_shifts, strict=True):
                 rows = self.take(places[begin : begin + _AT_ONCE] + shift, changes=template.is_of_changes)
-                total = total + multiply(weights, rows)
+                total = total + weights @ rows.T
             total.min(axis=0, out=found[begin : begin + _AT_ONCE])
         found /= template.scale
         near = np.flatnonzero(found <= limit)
+        return self.select(template, places[near], found[near])
+
+    def select(self, template: BlockTemplate, places: Ints, distances: Floats) -> BlockDistances:
+        """Return the distances at those of some places that have room for the template."""
         steps = len(template.query.rows)
-        owners, _, left = self.locate(places[near])
+        owners, _, left = self.locate(places)
         fits = left > max(BLOCK - 1, steps - len(template.values))  # a repeated block has less room
-        near = near[fits & (self.lengths[owners] >= steps)]
-        return BlockDistances(self, template, places[near], found[near])
+        fits &= self.lengths[owners] >= steps
+        return BlockDistances(self, template, places[fits], distances[fits])
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,7 +255,10 @@ class BlockDistances:
 
     def without(self, places: Ints) -> BlockDistances:
         """Return these but for some places."""
-        others = np.isin(self.places, places, invert=True)
+        if not len(places):
+            return self
+        known = np.sort(places)
+        others = known.take(known.searchsorted(self.places), mode="clip") != self.places
         return replace(self, places=self.places[others], distances=self.distances[others])
 
     def below(self, limit: float, most: int) -> Ints:

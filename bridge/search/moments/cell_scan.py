@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.search.moments.block_distances import ROUNDING, multiply
+from bridge.search.moments.block_distances import ROUNDING
 from bridge.search.moments.cells import PARTS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class CellScan:
 
     def _compare(self, values: Floats) -> Floats:
         """Return the squared distance of values from the block, at the nearest of its phases."""
-        products = multiply(self._weights, values)
+        products = self._weights @ values.T
         products += self._squares
         nearest: Floats = products.min(axis=0)
         return nearest

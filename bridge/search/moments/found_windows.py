@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ from bridge.search.moments.overlap import MomentLimits, suppress
 from bridge.search.moments.refine import Windows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,10 @@ class FoundWindows:
     rows: Mapping[int, EpisodeRow]
     missing: set[int]
 
+    def take(self, chosen: NDArray[np.bool_]) -> FoundWindows:
+        """Return those of the windows that are chosen [n]."""
+        return replace(self, episodes=self.episodes[chosen], spans=self.spans[chosen], scores=self.scores[chosen])
+
     def select(self, limits: MomentLimits) -> FoundWindows:
         """Return the best that do not overlap, of episodes whose files exist; no other files are looked for."""
 
@@ -47,11 +51,9 @@ class FoundWindows:
         return FoundWindows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.missing)
 
 
-def select_candidates(
-    windows: FoundWindows, limits: MomentLimits, max_count: int, eligible: Collection[int]
-) -> Windows:
-    """Return the windows to refine: the best ones that do not overlap too much, of eligible episodes."""
+def select_candidates(windows: FoundWindows, limits: MomentLimits, max_count: int) -> Windows:
+    """Return the windows to refine: the best ones that do not overlap too much."""
     per_episode = None if limits.per_episode is None else 2 * limits.per_episode
     near = MomentLimits(_COARSE_FACTOR * max_count, max(_MIN_OVERLAP, limits.max_overlap), per_episode)
-    places = suppress(windows.episodes, windows.spans, near, eligible.__contains__)
+    places = suppress(windows.episodes, windows.spans, near)
     return Windows(windows.episodes[places], windows.spans[places], np.zeros(len(places), np.bool_))

@@ -20,6 +20,7 @@ from embedders.image.sketches import sketches
 from embedders.standardise import scales, standardise
 from embedders.trajectory.resample import smooth
 from wshard.core.array_fields import DType
+from wshard.core.chunks.manifest import MANIFEST_SUFFIX
 from wshard.core.episode.protocol import EpisodeAddress, Fingerprint
 from wshard.errors import FormatError, StaleEpisodeError, WShardError
 
@@ -144,14 +145,15 @@ class LaneRows:
     def load_current(
         self, rows: Collection[EpisodeRow], space: Space, scaling: Statistics, stored: Mapping[int, PreparedRows]
     ) -> dict[int, PreparedRows]:
-        """Return the rows of the episodes whose files are unchanged: of a location of several the stored ones.
+        """Return the rows of the episodes whose files are unchanged: the stored ones, of which no data is read.
 
-        Each location is opened once, and none of its data is read.
+        Each location is opened once. Of chunked episodes every file counts, so that these are opened.
         """
         found: dict[int, PreparedRows] = {}
         with OpenLocations() as locations:
             for row in rows:
-                if row.id in stored and row.key and locations.is_unchanged(row.address, row):
+                is_chunked = row.path.endswith(MANIFEST_SUFFIX)
+                if row.id in stored and not is_chunked and locations.is_unchanged(row.address, row):
                     found[row.id] = stored[row.id]
         others = [row for row in rows if row.id not in found]
         self.drop_changed(others, space)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.search.moments.block_distances import ROUNDING, BlockDistances, multiply
+from bridge.search.moments.block_distances import ROUNDING, BlockDistances
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from bridge.search.moments.block_balls import BlockBalls
     from bridge.search.moments.block_distances import BlockGrid, BlockTemplate, Floats
 
+    Columns = Callable[[int, bool], Floats]
+
 _SAMPLED: Final = 4  # times as many places as are wanted that are compared before others, as these may be nearest
 _PENDING: Final = 1 << 12  # balls that are compared at once, at least
 _AT_ONCE: Final = 1 << 14  # balls bounded at once, so that their distances fit in the CPU cache
+_PLACES: Final = 1 << 13  # compared at once, likewise
 _APART: Final = 0.618  # of all, from some balls to the next ones, so that the first ones are of all kinds
 
 
@@ -48,6 +51,7 @@ class NearestPlaces:
         self._likely = max(1, _SAMPLED * most * template.every // balls.size)
         self._pending: list[Ints] = []
         self._pending_count = 0
+        self._near: list[tuple[Ints, Floats]] = []
         self.found = BlockDistances(grid, template, np.zeros(0, np.int64), np.zeros(0, np.float32))
         self._set_limit(max(limit, least))
 
@@ -131,6 +135,34 @@ class NearestPlaces:
         found = self._grid.measure(self.template, places, self._limit)
         if self._balls.cells is not None:  # in which a place may be met again
             found = found.without(self.found.places)
+        self._join(found)
+
+    def choose(self, first: int, products: Floats) -> None:
+        """Look at the places from first on, as many as there are.
+
+        products [coarse shifts * phases, n]: of the template's weights and the blocks there.
+        """
+        every, phases = self.template.every, len(self.template.values)
+        count = max(0, products.shape[1] - self.template.shifts[-1] // every)
+        total = self.template.squares
+        for number, shift in enumerate(self.template.coarse_shifts):
+            begin = shift // every
+            total = total + products[phases * number : phases * (number + 1), begin : begin + count]
+        squares = total.min(axis=0)
+        near = np.flatnonzero(squares <= self.squares)
+        if len(near):
+            self._near.append((every * (first + near), squares[near] / np.float32(self.template.scale)))
+        if sum(len(places) for places, _ in self._near) >= _SAMPLED * self._most:
+            self.keep_nearest()
+
+    def keep_nearest(self) -> None:
+        """Lower the limit to what is reached by the places chosen since it was."""
+        if self._near:
+            places, distances = map(np.concatenate, zip(*self._near, strict=True))
+            self._near = []
+            self._join(self._grid.select(self.template, places, distances))
+
+    def _join(self, found: BlockDistances) -> None:
         self.found = self.found.joined(found).nearest(self._most, self._least)
         if len(self.found.places) >= self._most:
             limit = max(self.found.reach(self._most), self._least)
@@ -158,6 +190,22 @@ class NearestPlaces:
         return slacks
 
 
+def compare_all(searches: Sequence[NearestPlaces], columns: Columns) -> None:
+    """Let searches compare all places: those that are so many apart together, as these are multiplied at once."""
+    for every in {one.template.every for one in searches}:
+        group = [one for one in searches if one.template.every == every]
+        values = columns(every, group[0].template.is_of_changes)
+        weights = np.concatenate([part for one in group for part in one.template.weights])
+        edges = np.cumsum([0, *(one.template.weights[..., 0].size for one in group)]).tolist()
+        behind = [one.template.shifts[-1] // every for one in group]
+        for first in range(0, values.shape[1], _PLACES):
+            products = weights @ values[:, first : first + _PLACES + max(behind)]
+            for one, last, (start, stop) in zip(group, behind, pairwise(edges), strict=True):
+                one.choose(first, products[start:stop, : _PLACES + last])
+        for one in group:
+            one.keep_nearest()
+
+
 def find_nearest(searches: Sequence[NearestPlaces], balls: BlockBalls) -> None:
     """Let searches find their places in balls that are not in cells, which are bounded for all of them at once."""
     if not searches or balls.first == len(balls.values):
@@ -166,7 +214,7 @@ def find_nearest(searches: Sequence[NearestPlaces], balls: BlockBalls) -> None:
     edges = np.cumsum([0, *(len(one.weights) for one in searches)]).tolist()
     for first, last in _divide(balls.first, len(balls.values)):
         weights = np.concatenate([one.weights for one in searches])
-        powers = multiply(weights, balls.values[first : last + behind])
+        powers = weights @ balls.values[first : last + behind].T
         for one, (start, stop) in zip(searches, pairwise(edges), strict=True):
             one.add(first, last, powers[start:stop])
     for one in searches:

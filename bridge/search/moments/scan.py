@@ -26,7 +26,7 @@ from bridge.search.moments.block_distances import (
 )
 from bridge.search.moments.cell_scan import find_in_cells
 from bridge.search.moments.lane_rows import PreparedRows
-from bridge.search.moments.nearest_places import NearestPlaces, find_nearest
+from bridge.search.moments.nearest_places import NearestPlaces, compare_all, find_nearest
 from embedders.trajectory.resample import resample
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ _MOST_PASS: Final = 0.5  # of the episodes: where fewer are searched, cells are 
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
 _SHIFTED: Final = 4 / 9  # of the distance of spans as they are, up to which others but for an offset may rank before
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
+_FEW: Final = 1 << 16  # blocks: to bound what is near takes longer than to compare all
 _IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
 
 
@@ -102,6 +103,7 @@ class Timesteps(Mapping[int, PreparedRows]):
     changes: Floats
     cells: Sequence[Cells] = field(default=(), kw_only=True)
     _prepared: dict[int, PreparedRows] = field(init=False, default_factory=dict)
+    _transposed: dict[tuple[int, bool], Floats] = field(init=False, default_factory=dict)
 
     @staticmethod
     def of(lanes: Mapping[int, PreparedRows]) -> Timesteps:
@@ -131,6 +133,13 @@ class Timesteps(Mapping[int, PreparedRows]):
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.episodes >= 0))
+
+    def locate(self, episodes: Ints) -> tuple[Ints, Ints]:
+        """Return the first row of each of these episodes [n], and its timesteps [n], 0 if it is not to be found."""
+        ids, places = self._sorted
+        at = np.minimum(ids.searchsorted(episodes), len(ids) - 1)
+        found, rows = (ids[at] == episodes) & (episodes >= 0), places[at]
+        return self._starts[rows], np.where(found, self.lengths[rows], 0)
 
     def _find(self, episode: int) -> int | None:
         """Return the row of an episode, None if it is not to be found."""
@@ -173,7 +182,7 @@ class Timesteps(Mapping[int, PreparedRows]):
         grid = BlockGrid(self.episodes, np.where(found, self.lengths, 0), self._block_edges, self.blocks, self.changes)
         blocks, changes = self._balls if np.count_nonzero(found) >= _MOST_PASS * len(self) else self._balls_alone
         own = NearestPlaces(blocks, grid, _template(queries[0]), PER_SPAN * count, least=_EQUAL)
-        _find([own], blocks, grid)
+        self._find_places([own], blocks, grid)
         same, distances = own.found.select(count)
         rivals = max(1, count // _RIVALS)
         farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
@@ -182,37 +191,45 @@ class Timesteps(Mapping[int, PreparedRows]):
             for one in queries[1:]
             if len(one.rows) <= grid.lengths.max()
         ]
-        _find(paced, blocks, grid)
+        self._find_places(paced, blocks, grid)
         others = [one.found.select(rivals, farthest)[0] for one in paced]
         equal, _ = own.found.choose_phases(own.found.below(_EQUAL, _MOST_EQUAL))
-        shifted = _find_changes(changes, grid, queries[0], rivals, max(_EQUAL, _SHIFTED * farthest))
+        shifted = self._find_changes(changes, grid, queries[0], rivals, max(_EQUAL, _SHIFTED * farthest))
         return Scanned(same, shifted, equal, others)
 
+    def _find_places(self, searches: Sequence[NearestPlaces], balls: BlockBalls, grid: BlockGrid) -> None:
+        """Let searches find their places: in cells, and in balls what is in none; of few blocks all are compared."""
+        if len(grid.values) <= _FEW:
+            compare_all(searches, self._columns)
+            return
+        if grid.few is not None:
+            for search in searches:
+                search.measure(grid.few[grid.few % search.template.every == 0])
+            return
+        if balls.cells is not None:
+            for search in searches:
+                find_in_cells(search, balls.cells)
+        find_nearest(searches, balls)
 
-def _find(searches: Sequence[NearestPlaces], balls: BlockBalls, grid: BlockGrid) -> None:
-    """Let searches find their places: in cells, and in balls what is in none; of few episodes all are compared."""
-    if grid.few is not None:
-        for search in searches:
-            search.measure(grid.few[grid.few % search.template.every == 0])
-        return
-    if balls.cells is not None:
-        for search in searches:
-            find_in_cells(search, balls.cells)
-    find_nearest(searches, balls)
+    def _find_changes(self, balls: BlockBalls, grid: BlockGrid, query: Paced, count: int, limit: float) -> Nearest:
+        """Return the spans that are nearest but for an offset: those that change as the query does.
 
+        Their differences from the query count three times, and one of changes is that of two blocks.
+        """
+        if len(query.rows) < 2 * BLOCK:
+            return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
+        step = APART * CHANGE
+        template = BlockTemplate.of(query, step, step, changes=True)
+        places = NearestPlaces(balls, grid, template, PER_SPAN * count, limit=COARSE * limit)
+        self._find_places([places], balls, grid)
+        return places.found.select(count, limit)[0]
 
-def _find_changes(balls: BlockBalls, grid: BlockGrid, query: Paced, count: int, limit: float) -> Nearest:
-    """Return the spans that are nearest but for an offset: those that change as the query does.
-
-    Their differences from the query count three times, and one of changes is that of two blocks.
-    """
-    if len(query.rows) < 2 * BLOCK:
-        return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
-    step = APART * CHANGE
-    template = BlockTemplate.of(query, step, step, changes=True)
-    places = NearestPlaces(balls, grid, template, PER_SPAN * count, limit=COARSE * limit)
-    _find([places], balls, grid)
-    return places.found.select(count, limit)[0]
+    def _columns(self, every: int, changes: bool) -> Floats:  # noqa: FBT001  (as compare_all calls it)
+        """Return what is stored of the blocks at every so many-th place, or of the changes from there [D, n]."""
+        if (every, changes) not in self._transposed:
+            rows = self.changes[:: every // CHANGE] if changes else self.blocks[::every]
+            self._transposed[every, changes] = np.ascontiguousarray(rows.T)
+        return self._transposed[every, changes]
 
 
 def _template(query: Paced) -> BlockTemplate:

@@ -13,7 +13,7 @@ from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
 from bridge.pictures.features import FeatureFiles
 from bridge.results import make_ref
-from bridge.search.matches import find_spans
+from bridge.search.matches import find_lengths, find_spans
 from bridge.search.moments.all_timesteps import AllTimesteps, TimestepStore
 from bridge.search.moments.best import Depth, find_best
 from bridge.search.moments.found_windows import FoundWindows
@@ -114,7 +114,8 @@ class MomentSearch:
         window_count, max_refined = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
         while True:
             answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=window_count))
-            windows, gone = self._find_windows(answer.columns, query.space), set[int]()
+            known = None if stored is None else stored.timesteps
+            windows, gone = self._find_windows(answer.columns, query.space, known), set[int]()
             if scaling is None:
                 refs = _make_refs(query.space, windows.select(limits))
             else:
@@ -228,10 +229,15 @@ class MomentSearch:
         lanes, stale = self._lanes.load(rows.values(), query.space, scaling)
         return (Timesteps.of(lanes) if lanes else None), stale
 
-    def _find_windows(self, matches: Matches, space: Space) -> FoundWindows:
-        rows = self._episode_rows.load(matches.episodes.tolist())
-        places, spans = find_spans(matches, rows, space.windows)
-        missing = {*matches.episodes.tolist()} - rows.keys()
+    def _find_windows(self, matches: Matches, space: Space, timesteps: Timesteps | None = None) -> FoundWindows:
+        """Return the windows; rows of the catalog are those of episodes whose timesteps are not known."""
+        episodes = matches.episodes
+        lengths = np.zeros(len(episodes), np.int64) if timesteps is None else timesteps.locate(episodes)[1]
+        others = episodes[lengths == 0]
+        rows = self._episode_rows.load(others.tolist())
+        lengths[lengths == 0] = find_lengths(others, rows)
+        places, spans = find_spans(matches, lengths, space.windows)
+        missing = {*others.tolist()} - rows.keys()
         return FoundWindows(matches.episodes[places], spans, matches.scores[places], rows, missing)
 
     def _scaling(self, space: Space) -> Statistics:

@@ -12,7 +12,7 @@ from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
 from bridge.index.metric import COSINE
 from bridge.results import EpisodeRef, make_ref
-from bridge.search.matches import find_spans
+from bridge.search.matches import find_lengths, find_spans
 from bridge.search.ranking.compared_lanes import name_lanes
 from bridge.search.ranking.far_hits import explain_far_hits
 from bridge.search.ranking.first_hits import FirstHits
@@ -187,7 +187,7 @@ class EpisodeSearch:
         """Return the matches whose window and file exist, each with its episode and timesteps."""
         columns = Matches.of(matches)
         rows = self.rows.load({*columns.episodes.tolist()})
-        places, spans = find_spans(columns, rows, plan)
+        places, spans = find_spans(columns, find_lengths(columns.episodes, rows), plan)
         windows = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
         with OpenLocations() as locations:
             return [
