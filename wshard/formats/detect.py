@@ -166,18 +166,22 @@ def list_inside(folder: Place, detect: Callable[[Place], str]) -> str:
 def describe_arrays(folder: Location) -> str:
     """Return the names of files of arrays of no format in a folder, and what to do with them; "" for none."""
     place = place_of(folder)
-    names = list_inside(place, lambda path: "other arrays" if _has_other_arrays(path) else "")
-    if names:
-        return f"it has {names}, of no known format or layout: {how_to_describe(place)}"
-    pickles = list_inside(place, lambda path: "pickle" if is_pickle(path) else "")
-    return f"it has {pickles}: {how_to_describe('FILE.pkl')}" if pickles else ""
+    names = list_inside(place, _kind_of)
+    for kind, example in (("other arrays", place), ("video", "FILE.mp4"), ("pickle", "FILE.pkl")):
+        if f"({kind})" in names:
+            return f"it has {names}, of no known format or layout: {how_to_describe(example)}"
+    return ""
 
 
-def _has_other_arrays(place: Place) -> bool:
-    from wshard.formats.layouts.layout import may_have_layout
+def _kind_of(place: Place) -> str:
+    from wshard.formats.layouts.layout import SUFFIXES, may_have_layout
 
+    suffix = place.suffix.lower()
+    if suffix in SUFFIXES["video"] or is_pickle(place):
+        return "pickle" if is_pickle(place) else "video"
     name = detect_format(place)
-    return name == OTHER_ARRAYS or (not name and may_have_layout(place.name) and place.suffix.lower() != ".json")
+    has_arrays = name == OTHER_ARRAYS or (not name and may_have_layout(place.name) and suffix != ".json")
+    return "other arrays" if has_arrays else ""
 
 
 def known_format(given: str | None, guess: str, where: Location) -> str:

@@ -189,7 +189,7 @@ def _lane_array(name: str, value: Any) -> NDArray[Any]:
 def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | None:
     if isinstance(query, Episode):
         lanes = _embeddable_lanes(query)
-        if any(lane.name not in lanes for lane in space.lanes):
+        if not all(lane.name in lanes and _fits(lanes[lane.name].shape, lane, loosely) for lane in space.lanes):
             return None
         values = {lane.name: lanes[lane.name].data for lane in space.lanes}
         return _concatenate_lanes(_without_gaps(values, space, query.length), space, loosely=loosely)
@@ -242,9 +242,11 @@ def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray
         return lane.pick(array[None])
     if array.ndim == 0:
         return None
-    step = array.shape[1:]
-    fits = lane.takes(step) or (loosely and {step, lane.shape} == {(), (1,)})
-    return lane.pick(array) if fits else None
+    return lane.pick(array) if _fits(array.shape[1:], lane, loosely) else None
+
+
+def _fits(step: Sequence[int], lane: LaneSpec, loosely: bool) -> bool:  # noqa: FBT001
+    return lane.takes(tuple(step)) or (loosely and {tuple(step), lane.shape} == {(), (1,)})
 
 
 def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:

@@ -180,11 +180,14 @@ def test_layout_guess_promises_what_an_ingest_keeps(folder, tmp_path, name):
     ("name", "advice"), [("a.mp4", "--layout video"), ("a.pkl", "python -c"), ("a.txt", "a file .h5")]
 )
 def test_layout_guess_says_what_else_to_do_with_what_has_no_arrays(tmp_path, name, advice):
-    (tmp_path / name).write_bytes(b"x")
-    done = command("layout", "guess", name, folder=tmp_path)
-    assert done.exit_code == 1
-    assert advice in done.stderr
-    assert "layout guess" not in done.stderr
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_bytes(b"x")
+    ways = [("layout", "guess", f"in/{name}"), ("layout", "guess", "in"), ("ingest", "in", "--archive", "archive")]
+    for verb in ways[: 2 if name == "a.txt" else 3]:
+        done = command(*verb, folder=tmp_path)
+        assert done.exit_code == 1
+        assert advice in done.stderr
+        assert "layout guess" not in done.stderr
 
 
 def test_columns_of_texts_are_metadata_or_texts_of_steps(folder):

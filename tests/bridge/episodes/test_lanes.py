@@ -70,6 +70,18 @@ def test_matrices_are_compared_as_the_vectors_of_their_rows(tmp_path):
             retriever.search_similar_episodes(of_files[0])  # two timesteps of two numbers
 
 
+def test_an_episode_of_as_many_steps_as_others_have_channels_asks_by_its_own_lanes(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(6, 40, 3)).astype(np.float32)
+    for number in range(6):
+        grip = rows[number, :3, 0] if number < 3 else rows[number]  # of three timesteps, or of three channels
+        lanes = {"arm": Channel.of("arm", rows[number][: len(grip), :2]), "grip": Channel.of("grip", grip)}
+        save_wshard(Episode(f"e{number}", "", len(grip), observations=lanes), tmp_path / f"e{number}.wshard")
+    assert TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path).embedded == 6
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for number in range(6):
+            assert retriever.search_similar_episodes(f"e{number}")[0].episode_id == f"e{number}"
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Provide five episodes: 1 has the state of 0, 2 its action, 3 its reward, 4 nothing of it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -50,6 +51,7 @@ _LANES: Final = {"observation/state": rules.OBSERVATION, "action/actions": rules
 _CAMERAS: Final = {"observation/front": f"{{file}}{VIDEO}"}
 """Of a video beside a file of its name."""
 
+_MOST_LISTED: Final = 256  # files of a folder without arrays, to say what they are
 _MOST_FILES: Final = 8  # of a folder, from the first to the last
 _FEW_GROUPS: Final = 256  # so that all arrays of the file can be listed
 
@@ -91,9 +93,10 @@ def _guess_file(file: Place) -> LayoutGuess:
 
 
 def _why_none(place: Place) -> str:
-    if is_pickle(place) or place.suffix.lower() == VIDEO:
+    files = islice(place.walk(), _MOST_LISTED) if place.is_dir() else [place]
+    if other := next((file for file in files if is_pickle(file) or file.suffix.lower() == VIDEO), None):
         return (
-            f"{place}: expected arrays, found a {'pickle' if is_pickle(place) else 'video'}: {how_to_describe(place)}"
+            f"{place}: expected arrays, found a {'pickle' if is_pickle(other) else 'video'}: {how_to_describe(other)}"
         )
     if not place.is_dir():
         look = look_at(place)
