@@ -46,7 +46,7 @@ class EmbeddedIndex(VectorIndex):
     """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
     tail_rows: vectors, but at most 260,000 numbers, that may follow a copy before a new one is written (more for copies
-    above 20 times that). lists_rows: number of vectors, or three million numbers, from which on a copy of unit vectors
+    above 20 times that). lists_rows: number of vectors, or two million numbers, from which on a copy of unit vectors
     has inverted lists; it is written in a background thread, for which close() waits. direct_rows: if a filter leaves
     at most so many vectors, lists are not used.
 

@@ -34,7 +34,7 @@ _TAIL_NUMBERS: Final = 1 << 18  # in all vectors of a tail: each search compares
 _INGEST_TAIL_NUMBERS: Final = 2 << 20  # the same during an ingest; these are searched in half a millisecond
 _TAIL_SHARE: Final = 0.05  # of the vectors of a copy, allowed in its tail if that is more
 _INGEST_FACTOR: Final = 8  # on the tail allowed during an ingest, up to half of the vectors of the copy
-_LISTS_NUMBERS: Final = 3 << 20  # of all vectors; from here on inverted lists are quicker than comparing all
+_LISTS_NUMBERS: Final = 2 << 20  # of all vectors; from here on inverted lists are quicker than comparing all
 _LISTS_INGEST_FACTOR: Final = 8  # on the same during an ingest, as the copy will soon be replaced
 
 
