@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, overload, runtime_checka
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.index.stored_rows import StoredRows, decode_vectors, find_space, load_spaces
+from bridge.index.stored_rows import StoredRows, decode_vectors, find_space, load_spaces, sort_distinct
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 if TYPE_CHECKING:
@@ -276,13 +276,13 @@ def _check(space: Space, vectors: NDArray[np.generic], expected: str, axes: int)
         )
 
 
-def read_vectors(index: VectorIndex, space: Space, *, catalog: Catalog, episodes: Iterable[int]) -> StoredRows:
+def read_vectors(index: VectorIndex, space: Space, *, catalog: Catalog, episodes: Iterable[int] | Ids) -> StoredRows:
     """Return the vectors of the episodes that have any in the Space.
 
     They come from the index if it has them available, else from the ledger. Raises SpaceMismatchError for a Space that
     the archive does not have (any more).
     """
-    ids = np.array(sorted({*episodes}), np.int64)  # np.unique imports the masked arrays of numpy
+    ids = sort_distinct(np.asarray(episodes if isinstance(episodes, np.ndarray) else [*episodes], np.int64))
     found = index.read_vectors(space, ids)
     if found is not None:
         return found

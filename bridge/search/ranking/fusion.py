@@ -137,7 +137,7 @@ class Fusion:
 
         If an episode has fewer vectors by now, its last one is used.
         """
-        stored = self.stored.load(self.main.space, keys[:, 0].tolist())
+        stored = self.stored.load(self.main.space, keys[:, 0])
         places, present = stored.find(keys[:, 0])
         keys = keys[present]
         vectors = stored.pick(places[present], keys[:, 1])
@@ -163,7 +163,7 @@ class Fusion:
             is_known = listed[places] == episodes if len(listed) else np.zeros(len(episodes), np.bool_)
             best[is_known] = answer.columns.scores[order[places[is_known]]]
         unknown = np.flatnonzero(np.isnan(best))
-        stored = self.stored.load(query.space, episodes[unknown].tolist())
+        stored = self.stored.load(query.space, episodes[unknown])
         if len(stored.episodes):
             firsts = stored.starts[:-1]
             products = stored.vectors @ query.vector if query.scanned is None else query.cosines(stored.vectors)

@@ -40,7 +40,7 @@ class StoredVectors:
         self._derived: dict[tuple[str, str], tuple[int, list[float]]] = {}  # and the clock at which they were read
         self._archive_life = ""
 
-    def load(self, space: Space, episodes: Iterable[int]) -> StoredRows:
+    def load(self, space: Space, episodes: Iterable[int] | Ids) -> StoredRows:
         """Return the vectors of those of the episodes that have any in the Space. Raises SpaceMismatchError.
 
         They come from the index if it has them available, else from the ledger.
