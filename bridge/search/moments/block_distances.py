@@ -176,9 +176,11 @@ class BlockGrid:
     @cached_property
     def few(self) -> Ints | None:
         """All places, but of repeated blocks, of the episodes to be found, if they are few of those that there are."""
+        if (self.lengths > 0).all():
+            return None
         counts, _ = count_blocks(self.lengths)
         total = int(counts.sum())
-        if (self.lengths > 0).all() or total > max(_FEW, _SHARE * len(self.values)):
+        if total > max(_FEW, _SHARE * len(self.values)):
             return None
         return np.repeat(self.edges[:-1] - np.cumsum(counts) + counts, counts) + np.arange(total)
 

@@ -52,6 +52,7 @@ class NearestPlaces:
         self._pending: list[Ints] = []
         self._pending_count = 0
         self._near: list[tuple[Ints, Floats]] = []
+        self._near_count = 0
         self.found = BlockDistances(grid, template, np.zeros(0, np.int64), np.zeros(0, np.float32))
         self._set_limit(max(limit, least))
 
@@ -132,37 +133,37 @@ class NearestPlaces:
     def measure(self, places: Ints) -> None:
         """Compare the template with what is at places, and lower the limit."""
         places = places[places < len(self._grid.values) - self.template.shifts[-1]]
-        found = self._grid.measure(self.template, places, self._limit)
-        if self._balls.cells is not None:  # in which a place may be met again
-            found = found.without(self.found.places)
-        self._join(found)
+        self._join(self._grid.measure(self.template, places, self._limit))
 
     def choose(self, first: int, products: Floats) -> None:
         """Look at the places from first on, as many as there are.
 
-        products [coarse shifts * phases, n]: of the template's weights and the blocks there.
+        products [coarse shifts * phases, n]: of the template's weights and the blocks there; they are overwritten.
         """
         every, phases = self.template.every, len(self.template.values)
         count = max(0, products.shape[1] - self.template.shifts[-1] // every)
-        total = self.template.squares
-        for number, shift in enumerate(self.template.coarse_shifts):
-            begin = shift // every
-            total = total + products[phases * number : phases * (number + 1), begin : begin + count]
+        total = products[:phases, :count]
+        for number, shift in enumerate(self.template.coarse_shifts[1:], 1):
+            total += products[phases * number : phases * (number + 1), shift // every :][:, :count]
+        total += self.template.squares
         squares = total.min(axis=0)
         near = np.flatnonzero(squares <= self.squares)
         if len(near):
             self._near.append((every * (first + near), squares[near] / np.float32(self.template.scale)))
-        if sum(len(places) for places, _ in self._near) >= _SAMPLED * self._most:
+            self._near_count += len(near)
+        if self._near_count >= _SAMPLED * self._most:
             self.keep_nearest()
 
     def keep_nearest(self) -> None:
         """Lower the limit to what is reached by the places chosen since it was."""
         if self._near:
             places, distances = map(np.concatenate, zip(*self._near, strict=True))
-            self._near = []
+            self._near, self._near_count = [], 0
             self._join(self._grid.select(self.template, places, distances))
 
     def _join(self, found: BlockDistances) -> None:
+        if self._balls.cells is not None:  # in which a place may be met again
+            found = found.without(self.found.places)
         self.found = self.found.joined(found).nearest(self._most, self._least)
         if len(self.found.places) >= self._most:
             limit = max(self.found.reach(self._most), self._least)
@@ -198,8 +199,10 @@ def compare_all(searches: Sequence[NearestPlaces], columns: Columns) -> None:
         weights = np.concatenate([part for one in group for part in one.template.weights])
         edges = np.cumsum([0, *(one.template.weights[..., 0].size for one in group)]).tolist()
         behind = [one.template.shifts[-1] // every for one in group]
+        room = np.empty((len(weights), _PLACES + max(behind)), np.float32)  # memory that is new is slower
         for first in range(0, values.shape[1], _PLACES):
-            products = weights @ values[:, first : first + _PLACES + max(behind)]
+            part = values[:, first : first + room.shape[1]]
+            products = np.matmul(weights, part, out=room[:, : part.shape[1]])
             for one, last, (start, stop) in zip(group, behind, pairwise(edges), strict=True):
                 one.choose(first, products[start:stop, : _PLACES + last])
         for one in group:

@@ -198,7 +198,10 @@ class Timesteps(Mapping[int, PreparedRows]):
         return Scanned(same, shifted, equal, others)
 
     def _find_places(self, searches: Sequence[NearestPlaces], balls: BlockBalls, grid: BlockGrid) -> None:
-        """Let searches find their places: in cells, and in balls what is in none; of few blocks all are compared."""
+        """Let searches find their places: in cells, and in balls what is in none.
+
+        All are compared of few blocks, and where cells hardly tell what is near.
+        """
         if len(grid.values) <= _FEW:
             compare_all(searches, self._columns)
             return
@@ -206,10 +209,9 @@ class Timesteps(Mapping[int, PreparedRows]):
             for search in searches:
                 search.measure(grid.few[grid.few % search.template.every == 0])
             return
-        if balls.cells is not None:
-            for search in searches:
-                find_in_cells(search, balls.cells)
-        find_nearest(searches, balls)
+        bounded = [one for one in searches if balls.cells is None or find_in_cells(one, balls.cells)]
+        find_nearest(bounded, balls)
+        compare_all([one for one in searches if one not in bounded], self._columns)
 
     def _find_changes(self, balls: BlockBalls, grid: BlockGrid, query: Paced, count: int, limit: float) -> Nearest:
         """Return the spans that are nearest but for an offset: those that change as the query does.
@@ -226,8 +228,10 @@ class Timesteps(Mapping[int, PreparedRows]):
 
     def _columns(self, every: int, changes: bool) -> Floats:  # noqa: FBT001  (as compare_all calls it)
         """Return what is stored of the blocks at every so many-th place, or of the changes from there [D, n]."""
+        rows = self.changes[:: every // CHANGE] if changes else self.blocks[::every]
+        if len(self.blocks) > _FEW:
+            return rows.T
         if (every, changes) not in self._transposed:
-            rows = self.changes[:: every // CHANGE] if changes else self.blocks[::every]
             self._transposed[every, changes] = np.ascontiguousarray(rows.T)
         return self._transposed[every, changes]
 

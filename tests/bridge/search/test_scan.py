@@ -146,7 +146,9 @@ def test_what_is_compared_by_bounds_is_what_all_comparisons_find(kind, seed, ste
     monkeypatch.setattr(cell_scan, "_FIRST", 64)
     monkeypatch.setattr(cells, "_MEMBERS", 8)
     found += [timesteps.scan(pace(query), 5, ids) for ids in allowed]
-    found += [with_cells(timesteps, number).scan(pace(query), 5, ids) for number in (200, 150) for ids in allowed]
+    for most in (1e9, -1):  # cells tell what is near, or do not
+        monkeypatch.setattr(cell_scan, "_MOST_NEAR", most)
+        found += [with_cells(timesteps, number).scan(pace(query), 5, ids) for number in (200, 150) for ids in allowed]
     compared = []
 
     def compare_all(self, first, last, _):
@@ -154,7 +156,7 @@ def test_what_is_compared_by_bounds_is_what_all_comparisons_find(kind, seed, ste
         self._measure(np.arange(first, last))
 
     monkeypatch.setattr(NearestPlaces, "add", compare_all)
-    for one, expected in zip(found, 6 * [timesteps.scan(pace(query), 5, ids) for ids in allowed], strict=True):
+    for one, expected in zip(found, 8 * [timesteps.scan(pace(query), 5, ids) for ids in allowed], strict=True):
         for near, wanted in zip(
             (one.same, one.shifted, one.equal, *one.others),
             (expected.same, expected.shifted, expected.equal, *expected.others),
