@@ -118,9 +118,10 @@ def _pick(scores: Vectors, firsts: Ids, request: Request, slack: float) -> Ids:
     The k-th best episode is at most as good as the k-th best row, which leaves few rows. If only the best row of each
     episode counts, rows well below it are dropped too.
     """
-    tops = np.maximum.reduceat(scores, firsts)
+    is_alone = len(firsts) == len(scores)  # each episode has one row
+    tops = scores if is_alone else np.maximum.reduceat(scores, firsts)
     places = np.flatnonzero(scores >= max(find_kth(tops, request.top_k) - 2 * slack, _LOWEST))
     near_scores = scores[places]
-    owners = np.searchsorted(firsts, places, side="right") - 1
+    owners = places if is_alone else np.searchsorted(firsts, places, side="right") - 1
     threshold = tops[owners] if request.distinct else find_kth(near_scores, request.top_k)
     return places[near_scores >= threshold - 2 * slack]
