@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.graph.completion import Completion
+
     Floats = NDArray[np.float64]
     Ids = NDArray[np.int64]
     Vectors = NDArray[np.float32]
@@ -53,12 +55,14 @@ class NeighbourGraph:
     """Ids of N episodes, ascending; places of their neighbours [N, k], and the share of each in the nearness of all.
 
     groups: the share of pairs of neighbours that are each other's neighbours, beyond chance (measure_groups).
+    completions: what predicts the vectors of episodes that lack lanes.
     """
 
     episodes: Ids
     neighbours: NDArray[np.int32]
     shares: NDArray[np.float32]
     groups: float
+    completions: tuple[Completion, ...] = ()
 
     def find(self, episodes: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         """Return the place of each of these episodes, and a mask of those that the graph has."""
@@ -169,7 +173,7 @@ def join_graph(graph: NeighbourGraph, episodes: Ids, vectors: Vectors, known: ND
         new = np.flatnonzero(~known)
         near, distances = find_near(vectors[new], _CANDIDATES, [vectors], new)
         neighbours[new], shares[new] = _choose(near, distances, _measure_spans(distances)[:, None])
-    return NeighbourGraph(episodes, neighbours, shares, graph.groups)
+    return NeighbourGraph(episodes, neighbours, shares, graph.groups, graph.completions)
 
 
 def _measure_spans(distances: Floats) -> Floats:

@@ -2,24 +2,31 @@
 
 A graph follows the archive: new episodes join by their own neighbours, until a tenth is new and it is built again. What
 takes longer than a search may wait for is made in the background, and searches use the graph of before meanwhile.
+Episodes that lack lanes of the Space, but have others, are in it by predicted vectors.
 """
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xxhash
 
+from bridge.graph.completion import LEAST_SHOWN, MOST_SHOWN, Completion, load_completed
 from bridge.graph.neighbour_graph import LEAST_EPISODES, NeighbourGraph, build_graph, join_graph
 from bridge.index.base import read_vectors
+from bridge.index.stored_rows import sort_distinct
 from bridge.support.background_job import BackgroundJob
 from bridge.support.blas_threads import one_blas_thread
 from bridge.support.scratch import map_rows
 from catalog.vectors.records import LedgerRevision
 from embedders.base import unit_rows
+from embedders.space import Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +35,9 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.index.derived_numbers import DerivedNumbers
+    from bridge.index.stored_rows import StoredRows
     from catalog.session import Instant
-    from embedders.space import Space
+    from catalog.vectors.records import SpaceRow
 
     Ids = NDArray[np.int64]
     Vectors = NDArray[np.float32]
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
 LEAST_GROUPS: Final = 0.37
 """Share of mutual neighbours, beyond chance, below which an archive has no groups that a graph could follow."""
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _JOINED: Final = 0.1  # share of episodes that may join before the graph is built again
 _MOST_AT_ONCE: Final = 100_000_000  # pairs of episodes that are compared while a search waits: two seconds
 _ROWS: Final = 1024  # vectors read at a time
@@ -48,7 +56,7 @@ _ROWS: Final = 1024  # vectors read at a time
 class _MarkedGraph:
     """A graph, and what tells the vectors [N] apart that it was built from; built: episodes that did not join later.
 
-    name: how vectors were weighed. edition, revision: the state of the ledger's vectors.
+    name: how vectors were weighed, and the Spaces of fewer lanes. edition, revision: the state of the ledger's vectors.
     """
 
     graph: NeighbourGraph
@@ -59,22 +67,26 @@ class _MarkedGraph:
     revision: LedgerRevision
 
     @staticmethod
-    def read(derived: DerivedNumbers | None, name: str, edition: str) -> _MarkedGraph | None:
+    def read(derived: DerivedNumbers | None, name: str, edition: str, sources: Sequence[Space]) -> _MarkedGraph | None:
         """Return what is stored under this name, of present or earlier vectors; None if nothing is."""
         stored = None if derived is None else derived.read_arrays(name, mapped=True)
         if stored is None:
             return None
-        episodes, neighbours, shares, marks, groups, numbers = stored
-        graph = NeighbourGraph(episodes, neighbours, shares, float(groups[0]))
+        episodes, neighbours, shares, marks, groups, numbers, *rest = stored
+        parts = [Completion(source, *rest[4 * place : 4 * place + 4]) for place, source in enumerate(sources)]
+        known = tuple(one for one in parts if one.maps.size)
+        graph = NeighbourGraph(episodes, neighbours, shares, float(groups[0]), known)
         built, *revision = numbers.tolist()
         return _MarkedGraph(graph, marks, built, name, edition, LedgerRevision(*revision))
 
-    def write(self, derived: DerivedNumbers | None) -> None:
-        """Store it."""
+    def write(self, derived: DerivedNumbers | None, sources: Sequence[Space]) -> None:
+        """Store it, with what predicts vectors from those of each source, nothing where too little is predicted."""
         if derived is not None:
             graph, numbers = self.graph, np.array([self.built, *self.revision], np.int64)
             arrays: list[NDArray[Any]] = [graph.episodes, graph.neighbours, graph.shares, self.marks]
-            derived.write_arrays(self.name, [*arrays, np.array([graph.groups]), numbers])
+            known = {one.source.fingerprint: one.arrays for one in graph.completions}
+            rest = (array for one in sources for array in known.get(one.fingerprint, [np.zeros(0, np.float32)] * 4))
+            derived.write_arrays(self.name, [*arrays, np.array([graph.groups]), numbers, *rest])
 
 
 class GraphStore:
@@ -84,6 +96,7 @@ class GraphStore:
         self._catalog, self._index = archive.catalog, archive.index
         self._graphs: dict[str, _MarkedGraph] = {}
         self._checked: dict[str, tuple[Instant, str]] = {}
+        self._names: dict[str, str] = {}
         self._job = BackgroundJob()
 
     def load(self, space: Space, weights: Weights = None, *, wait: bool = False) -> NeighbourGraph | None:
@@ -91,61 +104,88 @@ class GraphStore:
 
         weights: of the values of a vector [E]. wait: until it is made, however long that takes.
         """
-        name = f"neighbours {_VERSION} {'' if weights is None else xxhash.xxh3_64_hexdigest(weights.tobytes())}"
-        now = self._catalog.instant(), name
+        weighed = f"neighbours {_VERSION} {'' if weights is None else xxhash.xxh3_64_hexdigest(weights.tobytes())}"
+        now = self._catalog.instant(), weighed
         if self._checked.get(space.fingerprint) != now and not self._job.busy:
             with suppress(OSError):  # no room for temporary files: the search goes on without
-                self._follow(space, weights, name, wait=wait)
+                self._follow(space, weights, weighed, wait=wait)
             self._checked[space.fingerprint] = now
         present = self._graphs.get(space.fingerprint)
-        if present is None or present.name != name:
+        if present is None or present.name != self._names.get(space.fingerprint) or weighed not in present.name:
             return None
         return present.graph if present.graph.groups >= LEAST_GROUPS else None
 
-    def _follow(self, space: Space, weights: Weights, name: str, *, wait: bool) -> None:
+    def _follow(self, space: Space, weights: Weights, weighed: str, *, wait: bool) -> None:
         """Keep the graph of the present vectors: that in memory, the stored one, or one that is made."""
-        ids = {row.fingerprint: row.id for row in self._catalog.vectors.spaces()}
+        rows = self._catalog.vectors.spaces("active")
+        ids = {row.fingerprint: row.id for row in rows}
         if space.fingerprint not in ids:
             self._graphs.pop(space.fingerprint, None)
             return
-        vectors = self._catalog.vectors
-        clock, revision = self._catalog.instant().clock, vectors.revision(ids[space.fingerprint])
+        sources = _find_narrower(rows, space)
+        name = " ".join([weighed, *(one.fingerprint for one in sources)])
+        self._names[space.fingerprint] = name
+        clock, used = self._catalog.instant().clock, [ids[one.fingerprint] for one in (space, *sources)]
+        revision = _join_revisions([self._catalog.vectors.revision(id_) for id_ in used])
         state, derived = (name, self._catalog.edition, revision), self._index.open_derived(space)
-        before = self._find_before(space, derived, state)
+        before = self._find_before(space, derived, state, sources)
         if before is not None and before.revision == revision:
             return
-        if len(embedded := vectors.embedded(ids[space.fingerprint])) < LEAST_EPISODES:
+        embedded = [np.array(self._catalog.vectors.embedded(id_), np.int64) for id_ in used]
+        if len(embedded[0]) < LEAST_EPISODES:
             self._graphs.pop(space.fingerprint, None)
             return
-        episodes, marks, rows = self._read(space, embedded, weights)
+        completions = before.graph.completions if before else self._fit(space, sources, embedded)
+        episodes, marks, vectors = self._read(space, embedded, weights, completions)
+        known = _find_known(before, episodes, marks)
+        if before is not None and known is None:
+            completions = self._fit(space, sources, embedded)
+            episodes, marks, vectors = self._read(space, embedded, weights, completions)
         if self._catalog.clock() != clock:  # what is stored may be of other vectors than these
             derived = None
-        known = _find_known(before, episodes, marks)
 
         def make() -> None:
             with one_blas_thread():
                 if before is None or known is None:
-                    graph, built = build_graph(episodes, rows), len(rows)
+                    graph, built = replace(build_graph(episodes, vectors), completions=completions), len(vectors)
                 else:
-                    graph, built = join_graph(before.graph, episodes, rows, known), before.built
+                    graph, built = join_graph(before.graph, episodes, vectors, known), before.built
             made = _MarkedGraph(graph, marks, built, *state)
-            made.write(derived)
+            made.write(derived, sources)
             self._graphs[space.fingerprint] = made
 
-        new = len(rows) if known is None else np.count_nonzero(~known)
-        if wait or new * len(rows) <= _MOST_AT_ONCE:
+        new = len(vectors) if known is None else np.count_nonzero(~known)
+        if wait or new * len(vectors) <= _MOST_AT_ONCE:
             make()
         else:
             self._job.start(make)
 
-    def _read(self, space: Space, episodes: Sequence[int], weights: Weights) -> tuple[Ids, NDArray[np.uint64], Vectors]:
-        """Return those of the episodes that have vectors, the marks of these, and the weighted vectors, mapped."""
+    def _load(self, space: Space, episodes: Ids) -> StoredRows:
+        return read_vectors(self._index, space, catalog=self._catalog, episodes=episodes)
+
+    def _fit(self, space: Space, sources: Sequence[Space], embedded: Sequence[Ids]) -> tuple[Completion, ...]:
+        """Return what predicts vectors from those of the sources that have other episodes; embedded: of all Spaces."""
+        fitted = []
+        for source, episodes in zip(sources, embedded[1:], strict=True):
+            both = np.intersect1d(embedded[0], episodes)
+            if len(both) < LEAST_SHOWN or len(both) == len(episodes):
+                continue
+            chosen = both[:: math.ceil(len(both) / MOST_SHOWN)]
+            rows = [one.vectors.take(one.starts[:-1], 0) for one in (self._load(of, chosen) for of in (source, space))]
+            if len(rows[0]) == len(rows[1]) and (completion := Completion.fit(source, *rows)):
+                fitted.append(completion)
+        return tuple(fitted)
+
+    def _read(
+        self, space: Space, embedded: Sequence[Ids], weights: Weights, completions: Sequence[Completion]
+    ) -> tuple[Ids, NDArray[np.uint64], Vectors]:
+        """Return the episodes that have vectors or predicted ones, their marks, and their weighted vectors, mapped."""
         ids, marks = [], []
+        episodes = sort_distinct(np.concatenate(embedded)) if completions else embedded[0]
 
         def read() -> Iterator[Vectors]:
             for start in range(0, len(episodes), _ROWS):
-                some = episodes[start : start + _ROWS]
-                loaded = read_vectors(self._index, space, catalog=self._catalog, episodes=some)
+                loaded = load_completed(self._load, space, completions, episodes[start : start + _ROWS])
                 rows = loaded.vectors.take(loaded.starts[:-1], axis=0)
                 ids.append(loaded.episodes)
                 marks.append(_mark(rows))
@@ -155,17 +195,39 @@ class GraphStore:
         return np.concatenate(ids), np.concatenate(marks), vectors
 
     def _find_before(
-        self, space: Space, derived: DerivedNumbers | None, state: tuple[str, str, LedgerRevision]
+        self,
+        space: Space,
+        derived: DerivedNumbers | None,
+        state: tuple[str, str, LedgerRevision],
+        sources: Sequence[Space],
     ) -> _MarkedGraph | None:
         """Return the graph of this name and edition, in memory or stored, and keep it; of earlier vectors, if it is."""
         before = self._graphs.pop(space.fingerprint, None)
         if before is not None and (before.name, before.edition) != state[:2]:
             before = None
         if before is None or before.revision != state[2]:
-            before = _MarkedGraph.read(derived, *state[:2]) or before
+            before = _MarkedGraph.read(derived, *state[:2], sources) or before
         if before is not None:
             self._graphs[space.fingerprint] = before
         return before
+
+
+def _find_narrower(rows: Sequence[SpaceRow], space: Space) -> list[Space]:
+    """Return the Spaces of whole episodes of fewer lanes or channels, embedded alike; those of the most first."""
+    spaces = (Space.from_json(row.definition) for row in rows)
+    alike = (space.embedder, space.version, space.parameters, space.windows, space.metric)
+    narrower = [
+        one
+        for one in spaces
+        if one.is_part_of(space) and (one.embedder, one.version, one.parameters, one.windows, one.metric) == alike
+    ]
+    return sorted(narrower, key=lambda one: (-one.channels, one.fingerprint))
+
+
+def _join_revisions(revisions: Sequence[LedgerRevision]) -> LedgerRevision:
+    """Return what differs after every change of any of several Spaces."""
+    rows, last, episodes, checksums = zip(*revisions, strict=True)
+    return LedgerRevision(sum(rows), sum(last), sum(episodes), reduce(xor, checksums))
 
 
 def _find_known(before: _MarkedGraph | None, episodes: Ids, marks: NDArray[np.uint64]) -> NDArray[np.bool_] | None:

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from bridge.search.ranking.scores import combine_nearness
 
 if TYPE_CHECKING:
-    from bridge.index.base import Vectors
+    from collections.abc import Sequence
+
+    from bridge.index.base import Ids, Vectors
 
 PART_MARGIN: Final = 0.4
 """Share of the distance of the nearest episode as a whole by which another must be nearer in part."""
@@ -49,3 +51,25 @@ class EpisodeCandidates:
             return True
         by_whole = float(self.by_whole().nearness.max())
         return float(self.nearness.max()) >= by_whole + PART_MARGIN * (1.0 - by_whole)
+
+
+def sort_keys(keys: Keys) -> tuple[Ids, NDArray[np.bool_]]:
+    """Return the order of keys, and a mask of those that, in this order, differ from their predecessor."""
+    order = np.lexsort((keys[:, 1], keys[:, 0]))
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+    return order, new
+
+
+def unite_keys(lists: Sequence[Keys]) -> Keys:
+    """Return the keys of all lists."""
+    keys = np.concatenate(lists)
+    order, new = sort_keys(keys)
+    return keys[order[new]]
+
+
+def subtract_keys(keys: Keys, excluded: Keys) -> Keys:
+    """Return the keys that are not among the excluded ones, which are sorted."""
+    order, new = sort_keys(np.concatenate([excluded, keys]))
+    own = order[new]
+    return keys[own[own >= len(excluded)] - len(excluded)]

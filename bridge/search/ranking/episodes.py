@@ -31,7 +31,7 @@ from embedders.windows import WindowPlan
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -95,7 +95,8 @@ class EpisodeSearch:
         queries = [self._combine(view, len(prepared.examples.like)) for view in prepared.views]
         like, options = len(prepared.examples.like), prepared.options
         pairs = () if options.least else zip(prepared.views, queries, strict=True)
-        fusions = [self._fuse(view, query, options, like) for view, query in pairs]
+        spaces = {view.space.fingerprint for view in prepared.views}
+        fusions = [self._fuse(view, query, options, like, spaces) for view, query in pairs]
         rank = self._make_ranker(prepared, queries, fusions, plan)
         request, count = prepared.request, prepared.request.top_k
         while True:
@@ -155,14 +156,20 @@ class EpisodeSearch:
             return rank
         return FirstHits(rank, self.stored, fusion.main, partial(self.read_rows, view))
 
-    def _fuse(self, view: View, query: QueryVector, options: SearchOptions, like: int) -> Fusion:
+    def _fuse(
+        self, view: View, query: QueryVector, options: SearchOptions, like: int, spaces: Collection[str]
+    ) -> Fusion:
+        """Return what ranks by a view; spaces: of all views, only episodes of which may be predicted."""
         windows = None if view.parts is None else self._combine(view.parts, like)
         by_default = options.expand is None and not options.plain and view.space.windows.whole
         has_graph = by_default and view.space.metric == COSINE and query.scanned is None and not len(query.against)
         graph = self.stored.graph(view.space, query.weights) if has_graph else None
         expand = EXPAND if by_default and windows is not None else options.expand or 0
         are_longer = partial(self._are_longer, min(map(len, view.windows[:like])))
-        return Fusion(self.archive.index, self.stored, query, windows, expand, graph, are_longer, by_default)
+        completions = [one for one in graph.completions if one.source.fingerprint in spaces] if graph else []
+        return Fusion(
+            self.archive.index, self.stored, query, windows, expand, graph, are_longer, by_default, completions
+        )
 
     def _are_longer(self, steps: int, episodes: Ids) -> NDArray[np.bool_]:
         rows = self.rows.load(ids := episodes.tolist())

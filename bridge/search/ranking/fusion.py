@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.graph.completion import load_completed
 from bridge.index.base import Answer, Matches, find_firsts
-from bridge.search.ranking.candidates import EpisodeCandidates
+from bridge.search.ranking.candidates import EpisodeCandidates, sort_keys, subtract_keys, unite_keys
 from bridge.search.ranking.graph_score import GraphReach
 from bridge.search.ranking.rankers import depth, join_coverage, join_explanations
 from bridge.search.ranking.scores import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.graph.completion import Completion
     from bridge.graph.neighbour_graph import NeighbourGraph
     from bridge.index.base import Ids, Request, VectorIndex
     from bridge.search.ranking.candidates import Keys
@@ -87,6 +89,7 @@ class Fusion:
 
     graph: by which to rank, in place of expansion, if there is one. are_longer: says which of some episodes are longer
     than the query, which may therefore be a part of them. mutual: expand only by hits that are each other's neighbours.
+    completions: what predicts the vectors of episodes that lack lanes.
     """
 
     index: VectorIndex
@@ -97,6 +100,7 @@ class Fusion:
     graph: NeighbourGraph | None = None
     are_longer: Callable[[Ids], NDArray[np.bool_]] = np.ones_like
     mutual: bool = False
+    completions: Sequence[Completion] = ()
 
     def __call__(self, request: Request) -> Answer:
         """Return the best of the episodes that the lists have; exact if each list is."""
@@ -110,7 +114,7 @@ class Fusion:
         searches = [main] if windows is None else [main, windows]
         answers = [searched.query.search(self.index, deeper) for searched in searches]
         load_candidates = partial(self._load_candidates, main=main, windows=windows, windows_answer=answers[-1])
-        keys = _union([_keys_of(answers[0]), extra, *(_keys_of(answer) * _FIRST_WINDOW for answer in answers[1:])])
+        keys = unite_keys([_keys_of(answers[0]), extra, *(_keys_of(answer) * _FIRST_WINDOW for answer in answers[1:])])
         candidates = load_candidates(keys)
         are_parts = self.graph is not None or candidates.are_parts()
         candidates = candidates if are_parts else candidates.by_whole()
@@ -123,7 +127,7 @@ class Fusion:
         elif self.expand and len(candidates.keys):
             expanded = self._calibrate(self._expand(candidates))
             answers.append(expanded.query.search(self.index, deeper))
-            more = load_candidates(_without(_keys_of(answers[-1]), keys))
+            more = load_candidates(subtract_keys(_keys_of(answers[-1]), keys))
             candidates = candidates.join(more if are_parts else more.by_whole())
             similarity = expanded.of(_snap_equal(expanded.query.cosines(candidates.vectors)))
             scores = fuse_scores(candidates.nearness, similarity, candidates.parts, self.main.weights.windows)
@@ -137,7 +141,7 @@ class Fusion:
 
         If an episode has fewer vectors by now, its last one is used.
         """
-        stored = self.stored.load(self.main.space, keys[:, 0])
+        stored = load_completed(self.stored.load, self.main.space, self.completions, keys[:, 0])
         places, present = stored.find(keys[:, 0])
         keys = keys[present]
         vectors = stored.pick(places[present], keys[:, 1])
@@ -183,6 +187,12 @@ class Fusion:
         vector = expand_query(self.main.vector, vectors[seeds], nearness[seeds], own=OWN_WEIGHT, power=POWER)
         return replace(self.main, vector=combine_examples(vector[None], self.main.against))
 
+    def predicted(self, episodes: Ids) -> NDArray[np.bool_]:
+        """Return which episodes [n] have no vectors in this view, but predicted ones."""
+        if not self.completions:
+            return np.zeros(len(episodes), np.bool_)
+        return ~np.isin(episodes, self.stored.load(self.main.space, episodes).episodes)
+
     def _calibrate(self, query: QueryVector) -> _CalibratedQuery:
         return _CalibratedQuery(query, self.stored.background(query))
 
@@ -208,18 +218,34 @@ class ViewFusion:
         listed = _NO_KEYS
         while True:  # each view scores the candidates of the others, which may add candidates
             parts = [view.scored(request, length, listed) for view in self.views]
-            united = _union([listed, *(part.keys for part in parts)])
+            united = unite_keys([listed, *(part.keys for part in parts)])
             if len(united) == len(listed):
                 break
             listed = united
+        parts = [self._without_copies(view, part, parts) for view, part in zip(self.views, parts, strict=True)]
         parts = [self._by_most_lanes(view, part, parts) for view, part in zip(self.views, parts, strict=True)]
         all_keys, all_scores = np.concatenate([part.keys for part in parts]), [part.scores for part in parts]
-        order, firsts = _sort(all_keys)
+        order, firsts = sort_keys(all_keys)
         places = np.flatnonzero(firsts)
         counts = np.diff(np.append(places, len(order)))
         scores = np.add.reduceat(np.concatenate(all_scores)[order], places) / counts if len(order) else np.zeros(0)
         answers = [answer for part in parts for answer in part.answers]
         return _ScoredCandidates(all_keys[order][firsts], scores, answers)
+
+    def _without_copies(
+        self, view: Fusion, own: _ScoredCandidates, parts: Sequence[_ScoredCandidates]
+    ) -> _ScoredCandidates:
+        """Leave out episodes that lack lanes of a view where they equal the query by all that they have."""
+        predicted = view.predicted(own.keys[:, 0])
+        if not predicted.any():
+            return own
+        equal = [
+            part.keys[part.scores == 1.0, 0]
+            for other, part in zip(self.views, parts, strict=True)
+            if other.main.space.is_part_of(view.main.space)
+        ]
+        remains = ~(predicted & np.isin(own.keys[:, 0], np.concatenate([own.keys[:0, 0], *equal])))
+        return replace(own, keys=own.keys[remains], scores=own.scores[remains])
 
     def _by_most_lanes(
         self, view: Fusion, own: _ScoredCandidates, parts: Sequence[_ScoredCandidates]
@@ -237,27 +263,6 @@ class ViewFusion:
 
 def _keys_of(answer: Answer) -> Keys:
     return np.column_stack([answer.columns.episodes, answer.columns.windows])
-
-
-def _sort(keys: Keys) -> tuple[Ids, NDArray[np.bool_]]:
-    """Return the order of keys, and a mask of those that, in this order, differ from their predecessor."""
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
-    return order, new
-
-
-def _union(lists: Sequence[Keys]) -> Keys:
-    keys = np.concatenate(lists)
-    order, new = _sort(keys)
-    return keys[order[new]]
-
-
-def _without(keys: Keys, excluded: Keys) -> Keys:
-    """Return the keys that are not among the excluded ones, which are sorted."""
-    order, new = _sort(np.concatenate([excluded, keys]))
-    own = order[new]
-    return keys[own[own >= len(excluded)] - len(excluded)]
 
 
 def _snap_equal(cosines: NDArray[np.float64]) -> NDArray[np.float64]:
