@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 SPEEDS: Final = (1.0, 2.5, 1.6, 1 / 1.6, 1 / 2.5)
 """How many times faster than the query the spans are: what lies in between is left to the alignment."""
 
+FEW: Final = 1 << 17
+"""Blocks of which all are compared, as to bound what is near takes longer."""
+
 _LONG: Final = 32  # timesteps of a query from which every second block is compared
 _SHORTEST: Final = 8  # timesteps of a query at another speed: fewer are found everywhere
 _RIVALS: Final = 4  # spans at the query's own speed for each at another, which must be as near as those
@@ -48,7 +51,6 @@ _MOST_PASS: Final = 0.5  # of the episodes: where fewer are searched, cells are 
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
 _SHIFTED: Final = 4 / 9  # of the distance of spans as they are, up to which others but for an offset may rank before
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
-_FEW: Final = 1 << 16  # blocks: to bound what is near takes longer than to compare all
 _IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
 
 
@@ -202,7 +204,7 @@ class Timesteps(Mapping[int, PreparedRows]):
 
         All are compared of few blocks, and where cells hardly tell what is near.
         """
-        if len(grid.values) <= _FEW:
+        if len(grid.values) <= FEW:
             compare_all(searches, self._columns)
             return
         if grid.few is not None:
@@ -229,7 +231,7 @@ class Timesteps(Mapping[int, PreparedRows]):
     def _columns(self, every: int, changes: bool) -> Floats:  # noqa: FBT001  (as compare_all calls it)
         """Return what is stored of the blocks at every so many-th place, or of the changes from there [D, n]."""
         rows = self.changes[:: every // CHANGE] if changes else self.blocks[::every]
-        if len(self.blocks) > _FEW:
+        if len(self.blocks) > FEW:
             return rows.T
         if (every, changes) not in self._transposed:
             self._transposed[every, changes] = np.ascontiguousarray(rows.T)

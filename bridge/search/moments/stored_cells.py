@@ -13,6 +13,7 @@ from bridge.index.array_files import ArrayFiles, StoredArrays
 from bridge.index.derived_numbers import CELLS
 from bridge.search.moments.block_distances import CHANGE
 from bridge.search.moments.cells import Cells, divide, list_blocks, list_changes
+from bridge.search.moments.scan import FEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from bridge.search.moments.cells import Numbers
 
 _VERSION: Final = 1
-_LEAST: Final = 1 << 17  # blocks: of fewer, all balls are looked at as quickly
 _LATER: Final = 1 / 8  # share of the blocks that may be in no cell
 
 
@@ -54,7 +54,7 @@ def follow(folder: Path, timesteps: StoredArrays, before: StoredCells) -> Stored
 
     There are none for few blocks, and where they cannot be written.
     """
-    if not timesteps.arrays or len(timesteps.arrays[2]) < _LEAST:
+    if not timesteps.arrays or len(timesteps.arrays[2]) <= FEW:
         return StoredCells()
     known = before.arrays or [StoredArrays("", 0)] * len(_KINDS)
     with suppress(OSError):

@@ -137,7 +137,7 @@ def test_what_is_compared_by_bounds_is_what_all_comparisons_find(kind, seed, ste
     found = [timesteps.scan(pace(query), 5, ids) for ids in allowed]
     monkeypatch.setattr(nearest_places, "_PLACES", 64)
     found += [timesteps.scan(pace(query), 5, ids) for ids in allowed]
-    monkeypatch.setattr(scan, "_FEW", 0)
+    monkeypatch.setattr(scan, "FEW", 0)
     found += [timesteps.scan(pace(query), 5, ids) for ids in allowed]
     monkeypatch.setattr(block_distances, "_FEW", 0)  # so that not all places of few episodes are compared
     monkeypatch.setattr(block_distances, "_SHARE", 0)
@@ -304,7 +304,7 @@ def test_an_ingest_of_many_episodes_stores_their_timesteps_and_one_more_is_added
 def test_cells_are_stored_with_timesteps_and_made_anew_where_they_are_damaged_or_many_episodes_are_new(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(stored_cells, "_LEAST", 64)
+    monkeypatch.setattr(stored_cells, "FEW", 64)
     monkeypatch.setattr(cells, "_MEMBERS", 16)
     rows = {number: np.random.default_rng(number).normal(size=(30, 5)).astype(np.float32) for number in range(50)}
     lanes = {number: {"state": Channel.of("state", one)} for number, one in rows.items()}
