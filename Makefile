@@ -267,7 +267,7 @@ rb_n: $(VENV)/.dev
 	@$(BIN)/python benchmarks/retrieval/rb_n.py --out .bench/rb_n
 
 rb_v: $(VENV)/.dev
-	@echo "== benchmark RB-V (about 12 minutes to render, once, and 8 to measure)"
+	@echo "== benchmark RB-V (12 to 18 minutes to render, once, and 8 to measure)"
 	@$(BIN)/python benchmarks/retrieval/rb_v.py --half $(HALF) --out .bench/rb_v_$(HALF)
 
 rb_w: $(VENV)/.dev
