@@ -239,6 +239,6 @@ class Timesteps(Mapping[int, PreparedRows]):
 
 
 def _template(query: Paced) -> BlockTemplate:
-    """Return what of a query is compared: of long ones every second block, at its own speed at every phase."""
+    """Return what of a query is compared: of long ones every second block; all at every phase."""
     step = APART * (1 + (len(query.rows) >= _LONG))
-    return BlockTemplate.of(query, step, step if query.speed == 1 else 1)
+    return BlockTemplate.of(query, step, step)
