@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
+from math import isnan
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -85,11 +86,10 @@ def _lane_statistics(lane: str, read: Callable[..., Iterable[Spread]]) -> Statis
 
 def _merge_known(parts: Sequence[Spread]) -> Statistics:
     """Return the statistics of each channel over the episodes that have numbers in it; 0 where none has."""
-    counts = np.array([count for count, _ in parts])
-    tables = np.array([numbers for _, numbers in parts], np.float64).reshape(len(parts), -1, 4)
-    spreads = np.nan_to_num(tables)
-    weights = np.where(np.isnan(tables[:, :, 0]), 0.0, counts[:, None])
-    weights /= np.maximum(weights.sum(axis=0), 1.0)
-    mean = (weights * spreads[:, :, 2]).sum(axis=0)
-    variance = (weights * (spreads[:, :, 3] ** 2 + (spreads[:, :, 2] - mean) ** 2)).sum(axis=0)
-    return Statistics(int(counts.sum()), mean, np.sqrt(variance))
+    means, stds = [], []
+    for start in range(0, len(parts[0][1]), 4):
+        some = [(count, spread[start : start + 4]) for count, spread in parts if not isnan(spread[start])]
+        of_channel = statistics([merge_spreads(some or [(1, (0.0, 0.0, 0.0, 0.0))])])
+        means.append(of_channel.mean)
+        stds.append(of_channel.std)
+    return Statistics(sum(count for count, _ in parts), np.concatenate(means), np.concatenate(stds))

@@ -14,7 +14,15 @@ from wshard.errors import AmbiguousFormatError, DatasetError, FormatError, WShar
 from wshard.formats.base import OWN_DATA, find_matcher, load_matchers
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.npz import ZIP_MAGIC, array_names
-from wshard.formats.table import BY_SUFFIX, FORMATS, LAYOUT, OTHER_ARRAYS, how_to_describe, is_pickle
+from wshard.formats.table import (
+    BY_SUFFIX,
+    FORMATS,
+    LAYOUT,
+    OTHER_ARRAYS,
+    how_to_describe,
+    is_pickle,
+    kind_without_arrays,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -174,14 +182,13 @@ def describe_arrays(folder: Location) -> str:
 
 
 def _kind_of(place: Place) -> str:
-    from wshard.formats.layouts.layout import SUFFIXES, may_have_layout
+    from wshard.formats.layouts.layout import may_have_layout
 
-    suffix = place.suffix.lower()
-    if suffix in SUFFIXES["video"] or is_pickle(place):
-        return "pickle" if is_pickle(place) else "video"
+    if kind := kind_without_arrays(place):
+        return kind
     name = detect_format(place)
-    has_arrays = name == OTHER_ARRAYS or (not name and may_have_layout(place.name) and suffix != ".json")
-    return "other arrays" if has_arrays else ""
+    is_described = not name and may_have_layout(place.name) and place.suffix.lower() != ".json"
+    return "other arrays" if name == OTHER_ARRAYS or is_described else ""
 
 
 def known_format(given: str | None, guess: str, where: Location) -> str:

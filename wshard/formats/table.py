@@ -192,6 +192,7 @@ OTHER_ARRAYS: Final = "other_arrays"
 
 
 _PICKLES: Final = (".pkl", ".pickle", ".p")
+_VIDEO: Final = ".mp4"
 
 
 def is_pickle(path: object) -> bool:
@@ -199,11 +200,19 @@ def is_pickle(path: object) -> bool:
     return str(path).lower().endswith(_PICKLES)
 
 
+def kind_without_arrays(path: object) -> str:
+    """Return "video" or "pickle" for the name of a file in which no layout is looked for, "" for any other."""
+    if str(path).lower().endswith(_VIDEO):
+        return "video"
+    return "pickle" if is_pickle(path) else ""
+
+
 def how_to_describe(file: object = "FILE") -> str:
     """Return what to do with a file of arrays that is of no format and of no layout."""
-    if str(file).lower().endswith(".mp4"):
+    kind = kind_without_arrays(file)
+    if kind == "video":
         return "--layout video takes its frames as an episode"
-    if is_pickle(file):
+    if kind == "pickle":
         load = f'pickle.load(open({json.dumps(str(file))}, "rb"))'
         lines = quote(f'import pickle, wshard; wshard.open_archive("lab", create=True).ingest({load})')
         return f"a pickle runs code when it is read, so wshard reads none: if you trust it, `python -c {lines}`"

@@ -216,7 +216,7 @@ def _without_gaps(values: Mapping[str, NDArray[Any]], space: Space, length: int)
 
 def _bridged(values: NDArray[Any], lane: LaneSpec) -> NDArray[Any]:
     """Return the values of a lane with its gaps bridged, as at ingest; unchanged without any, or with too many."""
-    if len(lane.shape) > 1 or not values.size or values.shape == lane.shape or not is_real(values.dtype):
+    if len(lane.shape) > 1 or not values.size or not is_real(values.dtype):
         return values
     rows = values.reshape(len(values), -1)
     filled = bridge_gaps(rows) if first_bad(rows) else None

@@ -33,7 +33,7 @@ from wshard.formats.layouts.layout import ARRAY_SUFFIXES, EpisodeLayout, Episode
 from wshard.formats.layouts.plan import stands_apart
 from wshard.formats.look import look_at
 from wshard.formats.npz import ZIP_MAGIC
-from wshard.formats.table import how_to_describe, is_pickle
+from wshard.formats.table import how_to_describe, kind_without_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,10 +94,8 @@ def _guess_file(file: Place) -> LayoutGuess:
 
 def _why_none(place: Place) -> str:
     files = islice(place.walk(), _MOST_LISTED) if place.is_dir() else [place]
-    if other := next((file for file in files if is_pickle(file) or file.suffix.lower() == VIDEO), None):
-        return (
-            f"{place}: expected arrays, found a {'pickle' if is_pickle(other) else 'video'}: {how_to_describe(other)}"
-        )
+    if other := next(filter(kind_without_arrays, files), None):
+        return f"{place}: expected arrays, found a {kind_without_arrays(other)}: {how_to_describe(other)}"
     if not place.is_dir():
         look = look_at(place)
         if not look.head:
