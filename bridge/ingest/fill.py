@@ -133,7 +133,9 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
                 unfit |= dict.fromkeys(plan.family.group.layout_ids, error)
             else:
                 targets[plan] = None if row is None else _Target(plan.family, row, _among(run, plan, row))
-        _embed(run, [target for target in targets.values() if target is not None])
+        written = _embed(run, [target for target in targets.values() if target is not None])
+        for target in filter(None, targets.values()):  # what this run wrote since does not change statistics
+            catalog.vectors.mark_checked(target.row.id, target.row.checked_seq + written)
         plans = [plan for plan, target in targets.items() if not _activate(run, plan, active.get(plan), target)]
     return unfit
 
@@ -171,22 +173,22 @@ def _among(run: Run, plan: _Plan, row: SpaceRow) -> Among:
     return _episodes_of(now, row, array("q", ids))
 
 
-def _embed(run: Run, targets: Sequence[_Target]) -> None:
-    """Embed every pending episode into the Spaces that it lacks."""
+def _embed(run: Run, targets: Sequence[_Target]) -> int:
+    """Embed every pending episode into the Spaces that it lacks; returns how many numbers the ledger issued for it."""
     catalog, incomplete, waiting = run.archive.catalog, list[_Target](), IdSet()
     for target in targets:
         if ids := _pending_ids(catalog, target):
             incomplete.append(target)
             waiting.update(ids)
     if not incomplete:
-        return
+        return 0
     run.watch.stage("embedding", len(waiting))
     spaces = [Space.from_json(target.row.definition) for target in incomplete]
     said = chain.from_iterable([*describe_picks(space), *describe_scales(space)] for space in spaces)
     run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
     makers, folder = [target.family.embedder for target in incomplete], run.archive.folder
     jobs = [Embedding(embedder, space, folder, run.cache) for embedder, space in zip(makers, spaces, strict=True)]
-    replaced: set[int] = set()
+    replaced, issued = set[int](), 0
     pending = _pending(run, incomplete, waiting)
     for outcome in run.pool.each(partial(embed_episodes, jobs), pending, partial(lost_outcomes, len(jobs))):
         embedded: set[int] = set()
@@ -199,6 +201,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
             embedded |= written
+            issued += len(written)
             run.bridged.update(written & result.bridged)
             run.by_lanes.setdefault(describe_lanes(space), IdSet()).update(written)
             target.left_out.extend(id_ for id_, _ in result.failed)
@@ -219,6 +222,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             catalog.checks.flag([id_], CheckFinding(INTEGRITY, reason))
         if len(replaced) == len(incomplete):
             break
+    return issued
 
 
 def _pending_ids(catalog: Catalog, target: _Target) -> list[int]:

@@ -39,10 +39,9 @@ def prepare_searches(run: Run) -> None:
     try:
         _free_memory(run)
         many = _find_grown(run)
-        run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
-        _free_memory(run)
-        _store_timesteps(run, many)
+        _store_timesteps(run, many)  # while copies are written
         run.cache.clear()
+        run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
         _free_memory(run)
         _make_graphs(run, many)
     except (WShardError, OSError, MemoryError) as error:

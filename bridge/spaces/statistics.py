@@ -6,7 +6,7 @@ channel has drifted by more than 5 % of its standard deviation, a new Space is f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -149,9 +149,10 @@ def find_space_to_fill(catalog: Catalog, family: Family, measure: Measure) -> Sp
         return None
     space = family.space(scale, archive_rates(catalog, family))
     row = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json())
-    if row.fingerprint == space.fingerprint:  # else that of another ingest
-        catalog.vectors.mark_checked(row.id, clock)
-    return row
+    if row.fingerprint != space.fingerprint:  # that of another ingest
+        return row
+    catalog.vectors.mark_checked(row.id, clock)
+    return replace(row, checked_seq=clock)
 
 
 def _is_check_due(catalog: Catalog, family: Family, active: SpaceRow, clock: int) -> bool:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from bridge.alignment.arrays import Ints
     from bridge.archive import Archive
     from bridge.index.array_files import Part
-    from bridge.search.moments.block_distances import Floats
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.lane_rows import PreparedRows
     from bridge.support.episode_cache import EpisodeCache
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from catalog.session import Instant
     from embedders.space import Space, Statistics
-
-    _ReadRows = tuple[dict[int, Floats], set[int]]
 
 STORED: Final = 1 << 27
 """Numbers (timesteps times channels) of a Space up to which its episodes are stored: 114,000 of 84 x 14, in 0.9 GB."""
@@ -125,10 +122,10 @@ class _Reading:
     scaling: Statistics
     cache: EpisodeCache
 
-    def read(self, rows: Sequence[EpisodeRow]) -> _ReadRows:
-        """Return the rows of episodes by their ids, and the ids of those without an unchanged file."""
+    def read(self, rows: Sequence[EpisodeRow]) -> tuple[Part | None, set[int]]:
+        """Return what is scanned of episodes, None of none, and the ids of those without an unchanged file."""
         lanes, stale = LaneRows(cache_bytes=0, cache=self.cache).load(rows, self.space, self.scaling)
-        return {episode: one.rows.astype(np.float32) for episode, one in lanes.items()}, stale
+        return describe({episode: one.rows for episode, one in lanes.items()}) if lanes else None, stale
 
 
 def _write(change: _Change, files: ArrayFiles | None, stored: StoredArrays) -> StoredArrays:
@@ -177,10 +174,10 @@ class _Change:
         """Yield what is scanned of episodes; those that are stored but have no file any more come without timesteps."""
         new = batches(array("q", ids), self._pool.sharing)
         rows = ([*self._catalog.episodes.rows(batch).values()] for batch in new)
-        for episodes, stale in self._pool.each(self._wanted.read, rows, lambda row: ({}, {row.id})):
+        for part, stale in self._pool.each(self._wanted.read, rows, lambda row: (None, {row.id})):
             self.absent |= stale
-            if episodes:
-                yield describe(episodes)
+            if part is not None:
+                yield part
         if gone := self.absent & {*stored.tolist()}:
             yield describe({episode: np.zeros((0, self._wanted.space.channels), np.float32) for episode in gone})
 

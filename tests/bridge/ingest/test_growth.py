@@ -96,3 +96,18 @@ def test_statistics_that_were_frozen_early_would_have_cost_quality(tmp_path, pat
     vectors = ArcDct().embed([one.observations["state"].data for one in episodes], early.statistics)
     frozen = quality(vectors, np.array([one.env_id for one in episodes]))
     assert np.subtract(quality_of(tmp_path / "archive"), frozen).min() > 0.1
+
+
+def test_what_a_run_writes_is_no_reason_to_measure_again(tmp_path, paths, monkeypatch):
+    measured = []
+
+    def measure(catalog, family, *rest):
+        measured.append(family.windows.whole)
+        return archive_scale(catalog, family, *rest)
+
+    monkeypatch.setattr("bridge.spaces.statistics.archive_scale", measure)
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        ingestor.ingest(paths[:40], windows=["whole", "multi"])
+        assert len(measured) == 1
+        ingestor.ingest(paths[41:60])
+        assert len(measured) == 2
