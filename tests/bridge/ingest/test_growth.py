@@ -101,9 +101,9 @@ def test_statistics_that_were_frozen_early_would_have_cost_quality(tmp_path, pat
 def test_what_a_run_writes_is_no_reason_to_measure_again(tmp_path, paths, monkeypatch):
     measured = []
 
-    def measure(catalog, family, *rest):
+    def measure(catalog, family, read, known):
         measured.append(family.windows.whole)
-        return archive_scale(catalog, family, *rest)
+        return archive_scale(catalog, family, read, known)
 
     monkeypatch.setattr("bridge.spaces.statistics.archive_scale", measure)
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:
