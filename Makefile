@@ -10,7 +10,7 @@ HALF ?= reported# the sets of rb_t that are measured: "tuned" are those that may
 PATIENT := --timeout 3600 -o faulthandler_timeout=0# tests beyond the gate may take long
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
-.PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties shards rb_a rb_b rb_c rb_t rb_n rb_v rb_w peers encoders fuzz torture histories diskfull minute live-deepdata clean \
+.PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties shards engines rb_a rb_b rb_c rb_t rb_n rb_v rb_w peers encoders fuzz torture histories diskfull minute live-deepdata clean \
 	long products lint types rooms manual
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
@@ -28,6 +28,7 @@ help:
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
 	@echo "make shards   2,000 random filters answered by shards on a Dask cluster, as by one index  (minutes)"
+	@echo "make engines  shards on a real Ray cluster                                        (minutes)"
 	@echo "make products  what the gate tests with SQLite, with PostgreSQL too"
 	@echo "make torture  kill recordings, ingests, other writers and a cluster at many moments  (about 20 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
@@ -155,6 +156,18 @@ fuzz: $(VENV)/.dev
 
 shards: $(VENV)/.dev
 	@WSHARD_FILTERS=2000 $(BIN)/pytest -W error $(PATIENT) -m '' tests/processes/test_shards.py
+
+# What these servers bring is not needed anywhere else, and some of it is old: what is missing here is installed there.
+.bench/venv-engines/.created: $(VENV)/.dev
+	@echo "== an environment for Ray (half a minute)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-engines
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		>"$$(.bench/venv-engines/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth"
+	@.bench/venv-engines/bin/python -m pip --disable-pip-version-check -q install --no-compile 'ray[client]==2.60.0'
+	@touch $@
+
+engines: .bench/venv-engines/.created
+	@PYTHONPATH=$(CURDIR) .bench/venv-engines/bin/python -m pytest -W error $(PATIENT) tests/engines
 
 properties: $(VENV)/.dev
 	@WSHARD_PROPERTIES=properties $(BIN)/pytest -W error $(PATIENT) -n 2 -m hypothesis

@@ -20,6 +20,7 @@ EMBEDDED: Final = "embedded:"
 BACKENDS: Final[Mapping[str, str]] = {
     "embedded": "bridge.index.embedded.index:open_embedded",
     "dask": "bridge.index.shards.index:open_shards",
+    "ray": "bridge.index.shards.index:open_shards",
     "http": "bridge.index.deepdata.index:open_deepdata",
     "https": "bridge.index.deepdata.index:open_deepdata",
 }

@@ -10,14 +10,14 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
-from contextlib import suppress
 from functools import partial
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, save
 from dask_cluster import running_scheduler, running_worker
+from sharded_archives import index_all, make_lab, search_for, space_of
 
 from bridge.index.base import Answer, Matches, Request
 from bridge.index.shards.index import open_shards
@@ -26,9 +26,8 @@ from bridge.index.shards.naming import Share
 from bridge.index.shards.shard import Caller
 from bridge.testing.index_contract import IndexContract
 from catalog import EVERYTHING, Catalog
-from embedders.space import Space
-from wshard import TrajectoryIngestor, open_archive
-from wshard.errors import IndexUnreachableError, UnknownIndexError, VectorIndexError
+from wshard import open_archive
+from wshard.errors import IndexUnreachableError, MissingExtraError, UnknownIndexError, VectorIndexError
 
 _names = itertools.count()
 
@@ -60,16 +59,7 @@ class TestShards(IndexContract):
 @pytest.fixture
 def lab(tmp_path):
     """Return the folder of an archive of 30 episodes."""
-    save(tmp_path / "episodes", *(episode(n % 5, n, 8, spread=3.0) for n in range(30)))
-    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
-        ingestor.ingest(tmp_path / "episodes")
-    return tmp_path / "lab"
-
-
-def space_of(catalog):
-    """Return the first Space of a catalog, and a query."""
-    space = Space.from_json(catalog.vectors.live_spaces()[0].definition)
-    return space, np.ones(space.dim, np.float32)
+    return make_lab(tmp_path)
 
 
 def test_hits_say_how_many_shards_answered_and_equal_those_of_one_index(cluster, lab):
@@ -92,7 +82,7 @@ def test_a_killed_worker_is_said_and_its_shard_is_started_again_elsewhere(tmp_pa
         request = Request(12, EVERYTHING)
         whole = index.search(space, query, request)
         assert (whole.exact, whole.coverage) == (True, "2 of 2 shards")
-        os.kill(index._client.submit(os.getpid).result(), signal.SIGKILL)
+        os.kill(index._engine._client.submit(os.getpid).result(), signal.SIGKILL)
         without = index.search(space, query, request)
         assert not without.exact
         assert without.coverage.startswith("1 of 2 shards answered; shard ")
@@ -103,25 +93,6 @@ def test_a_killed_worker_is_said_and_its_shard_is_started_again_elsewhere(tmp_pa
             assert time.monotonic() < until, again.coverage
             time.sleep(0.2)
         assert again.matches == whole.matches
-
-
-def search_for(seconds, index, space, query):
-    """Search again and again."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        index.search(space, query, Request(12, EVERYTHING))
-
-
-def index_all(index, space, query):
-    """Return all matches, once every shard answers."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with suppress(IndexUnreachableError):  # they have just been started
-            answer = index.search(space, query, Request(1000, EVERYTHING))
-            if answer.exact:
-                return answer.matches
-        time.sleep(0.2)
-    raise AssertionError(index.search(space, query, Request(1000, EVERYTHING)).coverage)
 
 
 @pytest.mark.long
@@ -137,7 +108,7 @@ def test_a_stopped_worker_is_silent_until_it_goes_on_and_a_lost_scheduler_is_sai
         request = Request(12, EVERYTHING)
         matches = index_all(index, space, query)[:12]
         assert list(index_all(twice, space, query)[:12]) == list(matches)
-        worker = index._client.submit(os.getpid).result()
+        worker = index._engine._client.submit(os.getpid).result()
         os.kill(worker, signal.SIGSTOP)
         started = time.monotonic()
         without = index.search(space, query, request)
@@ -213,8 +184,19 @@ def test_an_answer_that_no_shard_gives_is_refused(episodes, scores, expected):
 
 
 @pytest.mark.parametrize(
-    "url", ["dask://host/lab", "dask://host:1", "dask://host:1/lab?shards=0", "dask://h:1/a?replicas=0"]
+    "url", ["dask://host/lab", "ray://host:1", "dask://host:1", "dask://host:1/lab?shards=0", "dask://h:1/a?replicas=0"]
 )
 def test_other_urls_are_refused(url, lab):
     with Catalog.open(lab / "catalog.db") as catalog, pytest.raises(UnknownIndexError, match="expected dask://HOST"):
         open_shards(url, catalog, lab)
+
+
+@pytest.mark.parametrize(("engine", "library"), [("dask", "distributed"), ("ray", "ray")])
+def test_without_the_library_of_an_engine_its_extra_is_named(engine, library, lab, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with (
+        Catalog.open(lab / "catalog.db") as catalog,
+        open_shards(f"{engine}://host:1/lab", catalog, lab) as index,
+        pytest.raises(MissingExtraError, match=rf"pip install 'wshard\[{engine}\]'"),
+    ):
+        index.search(*space_of(catalog), Request(3, EVERYTHING))

@@ -1,1 +1,1 @@
-"""An index in shards, which are actors of a Dask cluster."""
+"""An index in shards, which are actors of a cluster of Dask or Ray."""

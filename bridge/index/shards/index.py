@@ -1,4 +1,4 @@
-"""An index whose shards are actors of a Dask cluster; the cluster places, restarts and reaches them.
+"""An index whose shards are actors of a cluster of Dask or Ray, which places, restarts and reaches them.
 
 Each shard reads the ledger of the archive itself and answers for every n-th episode; the answers are merged here.
 """
@@ -8,27 +8,27 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridge.index.base import Answer, VectorIndex, check_points, check_query
 from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import check_metric
+from bridge.index.shards.dask_actors import DaskActors
 from bridge.index.shards.merge import check_answer, find_undecided, merge
 from bridge.index.shards.naming import ShardsUrl, Share, parse_url
-from bridge.index.shards.shard import Caller, Shard
-from bridge.support.dask_workers import connect
+from bridge.index.shards.ray_actors import RayActors
+from bridge.index.shards.shard import Caller
 from wshard.errors import CatalogError, IndexUnreachableError, UnknownIndexError, VectorIndexError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bridge.index.base import Matches, Point, Request, Vectors
+    from bridge.index.shards.engine import Actors, Engine
     from catalog.catalog import Catalog
     from embedders.space import Space
 
-_CLOSING: Final = 10.0  # seconds
 _FILLING: Final = 3600.0  # for anything else, which may wait until a shard has read its part of the ledger
 _MARGIN: Final = 2  # how many more than its share of the hits each shard is asked for first
 
@@ -50,7 +50,7 @@ class Replies:
 
 
 class ShardedIndex(VectorIndex):
-    """VectorIndex over shards on a Dask cluster; close it, or use it as a context manager.
+    """VectorIndex over shards on a cluster; close it, or use it as a context manager.
 
     The first that uses a name on a cluster starts the shards, one a worker if the URL gives no number; they stay there.
     The workers must be able to open the archive at the same path or URL. Where a shard does not answer in its part of
@@ -62,9 +62,8 @@ class ShardedIndex(VectorIndex):
         self._catalog = catalog
         self._url = url
         self._filters = FilterCache(catalog)
-        self._client: Any = None
-        self._shards: dict[Share, list[Any]] = {}  # the futures of its replicas
-        self._actors: dict[str, Any] = {}  # by the key of the future
+        self._engine: Engine | None = None
+        self._shards: dict[Share, list[Any]] = {}  # the actors of its replicas
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -75,9 +74,9 @@ class ShardedIndex(VectorIndex):
 
     def close(self) -> None:
         """Leave the cluster; the shards stay."""
-        if self._client is not None:
-            self._client.close(timeout=_CLOSING)
-            self._client, self._shards, self._actors = None, {}, {}
+        if self._engine is not None:
+            self._engine.close()
+            self._engine, self._shards = None, {}
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of the shards that answer; exact if all do, each by its whole share.
@@ -165,8 +164,8 @@ class ShardedIndex(VectorIndex):
         """Let every replica of every shard do something; raises IndexUnreachableError without one of them."""
         shards = self._connect()
         for replica in range(self._replicas):
-            futures = {share: replicas[replica] for share, replicas in shards.items()}
-            replies = self._ask_once(futures, _FILLING, verb, space, *arguments)
+            actors = {share: replicas[replica] for share, replicas in shards.items()}
+            replies = self._ask_once(actors, _FILLING, verb, space, *arguments)
             if replies.faults:
                 raise IndexUnreachableError(f"{self._name}: {replies}")
 
@@ -182,40 +181,30 @@ class ShardedIndex(VectorIndex):
         remaining = (share for share in sorted(faults, key=lambda share: share.number) if share not in results)
         return Replies(results, {share: faults[share] for share in remaining})
 
-    def _ask_once(self, futures: Mapping[Share, Any], patience: float, verb: str, space: Space, *args: Any) -> Replies:
+    def _ask_once(self, actors: Mapping[Share, Any], patience: float, verb: str, space: Space, *args: Any) -> Replies:
         """Call a method of one replica of each of these shards; an answer from before this moment is a fault."""
         clock, until = self._catalog.instant().clock, time.monotonic() + patience
-        caller = Caller(self._catalog.archive_id)
+        arguments = (Caller(self._catalog.archive_id), verb, space, *args)
         results, faults, calls = {}, {}, {}
-        with self._client.as_current():
-            for share, future in futures.items():
-                try:
-                    calls[share] = self._find_actor(future, until).call(caller, verb, space, *args)
-                except (OSError, RuntimeError, CatalogError) as error:
-                    faults[share] = self._restart(future, error)
-            for share, call in calls.items():
-                try:
-                    reply = call.result(timeout=max(until - time.monotonic(), 0.01))
-                    if reply.clock < clock:
-                        faults[share] = f"is stale, at {reply.clock} of {clock} in the ledger"
-                    else:
-                        results[share] = reply.result
-                except (OSError, CatalogError) as error:
-                    faults[share] = self._restart(futures[share], error)
+        for share, actor in actors.items():
+            try:
+                calls[share] = self._cluster.send(actor, until, arguments)
+            except (OSError, RuntimeError, CatalogError) as error:
+                faults[share] = self._revive(actor, error)
+        for share, receive in calls.items():
+            try:
+                reply = receive()
+                if reply.clock < clock:
+                    faults[share] = f"is stale, at {reply.clock} of {clock} in the ledger"
+                else:
+                    results[share] = reply.result
+            except (OSError, CatalogError) as error:
+                faults[share] = self._revive(actors[share], error)
         return Replies(results, faults)
 
-    def _find_actor(self, future: Any, until: float) -> Any:
-        if future.key not in self._actors:
-            self._actors[future.key] = future.result(timeout=max(until - time.monotonic(), 0.01))
-        return self._actors[future.key]
-
-    def _restart(self, future: Any, error: Exception) -> str:
-        """Say what is wrong with a shard, and let the cluster start it again if its worker is lost."""
-        if self._client.status != "running":
-            raise IndexUnreachableError(f"{self._url.address}: the scheduler does not answer any more") from error
-        self._actors.pop(future.key, None)
-        if future.status in ("error", "lost", "cancelled"):
-            future.retry()
+    def _revive(self, actor: Any, error: Exception) -> str:
+        """Say what is wrong with a shard, and let the cluster start it again if it is lost."""
+        self._cluster.revive(actor, error)
         return f"fails: {error}" if isinstance(error, WShardError) else "is silent"
 
     @property
@@ -226,12 +215,19 @@ class ShardedIndex(VectorIndex):
     def _name(self) -> str:
         return f"{self._url.address}/{self._url.name}"
 
+    @property
+    def _cluster(self) -> Engine:
+        """The cluster, connected to on first use."""
+        if self._engine is None:
+            self._engine = _ENGINES[self._url.engine](self._url.address, self._catalog.location)
+        return self._engine
+
     def _connect(self) -> dict[Share, list[Any]]:
         """Return the shards of this name, started if there are none yet."""
         with self._lock:
             if not self._shards:
-                self._client = self._client or connect(self._url.address, IndexUnreachableError)
-                self._shards = self._find_shards() or self._start_shards()
+                actors = self._cluster.find(self._url.name) or self._start()
+                self._shards = {Share(number, len(actors)): replicas for number, replicas in enumerate(actors)}
             for wanted, found, what in (
                 (self._url.shards, len(self._shards), "shards"),
                 (self._url.replicas, self._replicas, "replicas"),
@@ -240,39 +236,21 @@ class ShardedIndex(VectorIndex):
                     raise UnknownIndexError(f"{self._name}: expected {wanted} {what}, found {found}: use another name")
             return self._shards
 
-    def _find_shards(self) -> dict[Share, list[Any]]:
-        try:
-            futures = self._client.get_dataset(f"wshard/{self._url.name}")
-        except KeyError:
-            return {}
-        return {Share(number, len(futures)): replicas for number, replicas in enumerate(futures)}
-
-    def _start_shards(self) -> dict[Share, list[Any]]:
-        workers = [*self._client.nthreads()]
-        copies = self._url.replicas or 1
-        if len(workers) < copies:
+    def _start(self) -> Actors:
+        places, replicas = self._cluster.places(), self._url.replicas or 1
+        if len(places) < replicas:
             raise IndexUnreachableError(
-                f"{self._url.address}: expected at least {copies} workers, as each replica is on another one, found "
-                f"{len(workers) or 'none'}"
+                f"{self._url.address}: expected at least {replicas} workers, as each replica is on another one, found "
+                f"{len(places) or 'none'}"
             )
-        of = self._url.shards or len(workers)
-        submit = partial(self._client.submit, Shard, self._catalog.location, actor=True, pure=False)
-        futures = [  # evenly; if its worker is lost, a shard may be anywhere
-            [
-                submit(Share(number, of), workers=workers[(number + copy) % len(workers)], allow_other_workers=True)
-                for copy in range(copies)
-            ]
-            for number in range(of)
-        ]
-        try:
-            self._client.publish_dataset(futures, name=f"wshard/{self._url.name}")
-        except KeyError:  # another process was quicker
-            return self._find_shards()
-        return {Share(number, of): replicas for number, replicas in enumerate(futures)}
+        return self._cluster.start(self._url.name, self._url.shards or len(places), replicas)
+
+
+_ENGINES: Final[Mapping[str, Callable[[str, str], Engine]]] = {"dask": DaskActors, "ray": RayActors}
 
 
 def open_shards(url: str, catalog: Catalog, _folder: Path, token: str | None = None) -> ShardedIndex:
-    """Return the index of dask://HOST:PORT/ARCHIVE?shards=N&replicas=N&timeout=S; raises UnknownIndexError."""
+    """Return the index of dask:// or ray://HOST:PORT/ARCHIVE?shards=N&replicas=N&timeout=S; UnknownIndexError."""
     if token is not None:
         raise UnknownIndexError("expected the URL of a server with a token, found shards on a cluster")
     return ShardedIndex(catalog, parse_url(url))

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from wshard.core.messages import public_url
 from wshard.errors import UnknownIndexError
 
-_PLACE: Final = re.compile(r"(dask://[^/?#@\s]+:\d+)/([\w.-]+)")
+_PLACE: Final = re.compile(r"((?:dask|ray)://[^/?#@\s]+:\d+)/([\w.-]+)")
 _TIMEOUT: Final = 10.0  # seconds for an answer to a search
 _OPTIONS: Final = {
     "shards": re.compile("[1-9][0-9]{0,3}"),
@@ -41,15 +41,20 @@ class ShardsUrl:
     replicas: int | None
     timeout: float
 
+    @property
+    def engine(self) -> str:
+        """The scheme of the address."""
+        return self.address.partition(":")[0]
+
 
 def parse_url(url: str) -> ShardsUrl:
-    """Return the parts of dask://HOST:PORT/NAME?shards=N&replicas=N&timeout=SECONDS; raises UnknownIndexError."""
+    """Return the parts of dask:// or ray://HOST:PORT/NAME?shards=N&replicas=N&timeout=SECONDS; UnknownIndexError."""
     place, _, query = url.partition("?")
     found, options = _PLACE.fullmatch(place), dict(parse_qsl(query, keep_blank_values=True))
     if found is None or not all(name in _OPTIONS and _OPTIONS[name].fullmatch(options[name]) for name in options):
         raise UnknownIndexError(
-            "expected dask://HOST:PORT/ARCHIVE, perhaps with ?shards=N&replicas=N&timeout=SECONDS, found "
-            f"{public_url(url)!r}"
+            "expected dask://HOST:PORT/ARCHIVE or ray://HOST:PORT/ARCHIVE, perhaps with "
+            f"?shards=N&replicas=N&timeout=SECONDS, found {public_url(url)!r}"
         )
     shards, replicas = (int(options[name]) if name in options else None for name in ("shards", "replicas"))
     return ShardsUrl(found[1], found[2], shards, replicas, float(options.get("timeout", _TIMEOUT)))
