@@ -145,7 +145,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@$(PIP) -e '.[demo,web,dev,bench]'
 	@touch $@
 
-BY_HAND := policy web_similar fiftyone_list scale processes shards billion# benchmarks that take longer, or need more
+BY_HAND := policy web_similar fiftyone_list scale processes shards billion bucket_listing# benchmarks that take longer, or need more
 bench: $(VENV)/.bench
 	@echo "== benchmarks (about 5 minutes)"
 	@for script in $(filter-out $(BY_HAND:%=benchmarks/%.py),$(wildcard benchmarks/*.py)); do echo "-- $$script"; $(BIN)/python $$script || exit 1; done

@@ -11,7 +11,7 @@ from bridge.episodes.file_search import FileSearch, missing_place
 from bridge.episodes.found import DiscoveredEpisodes
 from bridge.episodes.locations import BelongingFiles, Discovery, Listings
 from bridge.episodes.read import Failure, attempt
-from wshard.core.chunks.files import SUFFIX, locate, without_chunks
+from wshard.core.chunks.files import SUFFIX, chunks_of, locate
 from wshard.core.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import FormatError, LayoutError, SourceNotFoundError, WShardError
@@ -146,14 +146,14 @@ def _list_episodes(search: FileSearch, listings: Listings) -> DiscoveredEpisodes
             search.locations[path] = stored[path]
         else:
             search.unreadable.append(Failure.of(error, EpisodeAddress(path)))
-    files = {path: search.files[path] for path in without_chunks([*search.files])}
+    search.files.leave_out(chunks_of(search.files.paths()))
     for path in search.locations:
         format_name, lane_map = parse_read_as(search.stated.get(path, ""))
         if path in stored and not format_name:
             known, known_map = parse_read_as(stored[path])
             search.locations[path] = read_as(known, lane_map or known_map)
         listings.add(path, search.locations[path], search.keys.get(path, ()))
-    return DiscoveredEpisodes(files, listings.episodes)
+    return DiscoveredEpisodes(search.files, listings.episodes)
 
 
 def _add_unknown(search: FileSearch, path: str, *, is_given: bool) -> None:

@@ -8,19 +8,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bridge.episodes.found import FoundFiles
 from bridge.episodes.locations import suffix_of
 from bridge.episodes.read import Failure
 from wshard.core.chunks.files import SUFFIX, locate
-from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as, read_as
+from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, Fingerprint, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
 from wshard.errors import AmbiguousFormatError, EntryNotFoundError, SourceNotFoundError
-from wshard.formats.below import entries_below
+from wshard.formats.below import files_below
 from wshard.formats.detect import detect_format, known_format
 from wshard.formats.layouts.layout import may_have_layout
 from wshard.formats.layouts.named import describe_layout
 from wshard.formats.table import OTHER_ARRAYS
 
 if TYPE_CHECKING:
+    from wshard.core.files.listing import ObjectStatus
     from wshard.core.files.place import Place
 
 
@@ -31,7 +33,7 @@ class FileSearch:
     without_maps: bool = False
     read_as: str = ""  # as passed for the place that is searched; "": to be detected
     stated: dict[str, str] = field(default_factory=dict)  # likewise, of locations and unknown files where it says so
-    files: dict[str, str] = field(default_factory=dict)
+    files: FoundFiles = field(default_factory=FoundFiles)
     locations: dict[str, str] = field(default_factory=dict)
     keys: dict[str, set[str]] = field(default_factory=dict)
     ambiguous: dict[str, AmbiguousFormatError] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class FileSearch:
         format_name, _ = parse_read_as(self.read_as)
         failures_before, ambiguous_before = len(self.unreadable) + len(self.ambiguous), {*self.ambiguous}
         has_episodes, other_count, unreadable = False, 0, dict[str, OSError]()
-        for path, name in entries_below(folder.uri, unreadable, self.ambiguous, wanted=format_name):
+        for path, name, status in files_below(folder.uri, unreadable, self.ambiguous, wanted=format_name):
             if name is None or (format_name and name != format_name):
                 other_count += 1
                 if not may_have_layout(path):
@@ -101,11 +103,11 @@ class FileSearch:
                     self._state(file := locate(path))
                     self.unknown[file] = False
                 continue
-            has_episodes, link = True, os.path.islink(path)  # noqa: PTH114  (likewise)
+            has_episodes, link = True, folder.is_local and os.path.islink(path)  # noqa: PTH114  (likewise)
             if link and not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
                 self.unreadable.append(Failure(path, f"a link to {locate(path)}, where no file is"))
             else:
-                self.add(locate(path) if name != OWN_FORMAT or link else path, name)
+                self.add(locate(path) if name != OWN_FORMAT or link else path, name, status)
         for path in self.ambiguous.keys() - ambiguous_before:
             self._state(path)
         self.unreadable += [Failure(path, error.strerror or str(error)) for path, error in unreadable.items()]
@@ -120,15 +122,20 @@ class FileSearch:
             self.stated[path] = self.read_as
         return self.read_as
 
-    def add(self, path: str, name: str) -> bool:
-        """Add a file or location of this format; return True if it is of another format than this project's."""
+    def add(self, path: str, name: str, status: ObjectStatus | None = None) -> bool:
+        """Add a file or location of this format; return True if it is of another format than this project's.
+
+        status: as a store listed it.
+        """
         _, lane_map = parse_read_as(self.stated.get(path, self.read_as))
-        is_own = name == OWN_FORMAT
-        unmapped = OWN_FORMAT if is_own and self.without_maps else ""
-        (self.files if is_own else self.locations)[path] = read_as(name, lane_map) or unmapped
-        if not is_own:
-            self._state(path)
-        return not is_own
+        how = read_as(name, lane_map)
+        if name == OWN_FORMAT:
+            known = None if status is None else Fingerprint(status.size, status.mtime_ns)
+            self.files.add(path, how or (OWN_FORMAT if self.without_maps else ""), known)
+            return False
+        self.locations[path] = how
+        self._state(path)
+        return True
 
     def skip(self, path: str) -> None:
         """Count a file that is of no format by its folder and suffix."""

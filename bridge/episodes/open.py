@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import Asset, EpisodeRow, Known
     from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
+    from wshard.core.files.listing import Listing
     from wshard.core.files.place import Place
     from wshard.formats.source_base import SourceBase
 
 _MAX_OPEN: Final = 16  # locations at a time
+_MOST_LISTED: Final = 10_000  # names in a folder of a store, which are ten answers
 
 
 class OpenLocations:
@@ -41,7 +43,7 @@ class OpenLocations:
         self._most_files = most_files
         self._sources: dict[tuple[str, str], SourceBase] = {}
         self._existing: dict[str, bool] = {}
-        self._far_names: dict[str, set[str]] = {}
+        self._listings = _FarFolders()
 
     def __enter__(self) -> Self:
         return self
@@ -104,10 +106,10 @@ class OpenLocations:
         place = place_of(address.uri)
         path = place.uri
         if not place.is_local:
-            names = self._names_beside(place)
-            if not names or not address.key:
-                return not names or place.name in names
-            self._existing.setdefault(address.uri, place.name in names)
+            listed = self._listings.lists(place)
+            if listed is None or not address.key:
+                return listed is not False
+            self._existing.setdefault(address.uri, listed)
         if not address.key and not _is_other_folder(path, address.read_as):
             return os.path.exists(path)  # noqa: PTH110  (Path.exists can raise)
         if address.uri not in self._existing:
@@ -121,16 +123,6 @@ class OpenLocations:
         except Exception:  # noqa: BLE001  (opening it reports the error)
             return True
         return True
-
-    def _names_beside(self, place: Place) -> set[str]:
-        """Return the names in the folder of a place in an object store, listed once; none if it cannot be found."""
-        folder = place.parent
-        if folder.uri not in self._far_names:
-            try:
-                self._far_names[folder.uri] = {entry.name for entry in folder.entries()}
-            except FileNotFoundError:
-                self._far_names[folder.uri] = set()
-        return self._far_names[folder.uri]
 
     def _far_fingerprint(self, address: EpisodeAddress, place: Place) -> Fingerprint:
         if place.is_dir():
@@ -165,6 +157,30 @@ class OpenLocations:
                 self._sources.pop(next(iter(self._sources))).close()
         self._sources[place] = source
         return source
+
+
+class _FarFolders:
+    """What folders in object stores list, each asked for once; of many objects, each is asked for instead."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[Listing, frozenset[str]] | None] = {}
+
+    def lists(self, place: Place) -> bool | None:
+        """Return whether a file or folder is there; None if nothing is in its folder. Raises as Place.listing."""
+        folder = place.parent
+        if folder.uri not in self._found:
+            try:
+                listing = folder.listing(_MOST_LISTED)
+                self._found[folder.uri] = listing, frozenset(listing.folders)
+            except FileNotFoundError:
+                self._found[folder.uri] = None
+        found = self._found[folder.uri]
+        if found is None:
+            return None
+        listing, folders = found
+        if listing.find(place.name) is not None or place.name in folders:
+            return True
+        return not listing.is_complete and place.exists()
 
 
 def _is_other_folder(path: str, how: str) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from operator import eq
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Item = TypeVar("Item")
 
@@ -24,6 +27,9 @@ class MadeSequence(Sequence[Item]):
     def __getitem__(self, index: int | slice, /) -> Any:
         numbers = range(len(self))[index]
         return self.make(numbers) if isinstance(numbers, int) else [self.make(number) for number in numbers]
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self.make, range(len(self)))
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other is a list, a tuple or a sequence like this one, of equal items in the same order."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from wshard.core.chunks.files import SUFFIX, is_episode, walk
+from wshard.core.chunks.files import SUFFIX, FarFiles, is_episode, walk
 from wshard.core.episode.protocol import ARCHIVE_DATABASE, OWN_FORMAT
 from wshard.errors import AmbiguousFormatError
 from wshard.formats.base import select_matchers
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from wshard.core.files.listing import ObjectStatus
     from wshard.formats.base import FormatMatcher, Matchers
 
 
@@ -25,7 +26,26 @@ def entries_below(
     *,
     wanted: str = "",
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield (path, name of its format) of episode files and locations; None: a file that is neither.
+    """Yield (path, name of its format) of what `files_below` finds."""
+    return ((path, name) for path, name, _ in files_below(folder, unreadable, ambiguous, wanted=wanted))
+
+
+class FileBelow(NamedTuple):
+    """An episode file or location, and its format; None: a file that is neither. status: as a store listed it."""
+
+    path: str
+    format: str | None
+    status: ObjectStatus | None = None
+
+
+def files_below(
+    folder: str | os.PathLike[str],
+    unreadable: dict[str, OSError],
+    ambiguous: dict[str, AmbiguousFormatError] | None = None,
+    *,
+    wanted: str = "",
+) -> Iterator[FileBelow]:
+    """Yield the episode files and locations below a folder, and other files.
 
     unreadable, ambiguous: take the errors of folders that cannot be listed, and of locations that fit several formats,
     by path. wanted: the only format to look for, beside episode files; "" for all. Other files of a folder that is a
@@ -39,17 +59,17 @@ def entries_below(
         is_ours = not wanted and bool(names) and not folders and all(map(is_episode, names))
         matcher = None if in_archive or is_ours else matched(place, matchers(), ambiguous_found)
         if matcher is not None:
-            yield place, matcher.name
+            yield FileBelow(place, matcher.name)
             if matcher.whole:
                 folders.clear()
                 continue
-        for name in names:
+        for number, name in enumerate(names):
             path = f"{place}/{name}"
             if is_episode(name):
-                yield path, OWN_FORMAT
+                yield FileBelow(path, OWN_FORMAT, names.status(number) if isinstance(names, FarFiles) else None)
             elif matcher is None and not in_archive and _is_foreign(name):
                 file_matcher = matched(path, matchers(), ambiguous_found)
-                yield path, None if file_matcher is None else file_matcher.name
+                yield FileBelow(path, None if file_matcher is None else file_matcher.name)
 
 
 def matched(

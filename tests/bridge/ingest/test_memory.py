@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from bridge.episodes.found import ChosenEpisodes, DiscoveredEpisodes
+from bridge.episodes.found import ChosenEpisodes, DiscoveredEpisodes, FoundFiles
 from bridge.graph.nearest import find_near, find_nearest
 from bridge.index.embedded.tail import CountedTail
 from bridge.support.blas_threads import one_blas_thread
 from bridge.support.id_set import IdSet
 from catalog.vectors.records import LedgerEntry
 from wshard.core.episode.protocol import Fingerprint
+from wshard.core.files.listing import KeyPage, Listing, ObjectStatus
 from wshard.formats.lerobot.dataset_info import DatasetInfo
 from wshard.formats.lerobot.episode_table import EpisodeColumns, EpisodeTable
 from wshard.formats.open import LocationEpisodes
@@ -39,8 +41,24 @@ def list_all(count: int) -> object:
     listed = LocationEpisodes("/data/arm", "lerobot")
     for number in range(count):
         listed.add(str(number), Fingerprint(1_000_000 + number, 1_700_000_000_000_000_000 + number))
-    found = DiscoveredEpisodes({}, [listed])
+    found = DiscoveredEpisodes(FoundFiles(), [listed])
     return ChosenEpisodes(found, np.arange(count)), IdSet(range(1, count + 1))
+
+
+def list_keys(count: int) -> object:
+    status = ObjectStatus(1_000_000, f'"{0:032x}"', 1_700_000_000)
+    objects = [(f"episode_{number:07d}.wshard", status) for number in range(count)]
+    listing = Listing(iter(KeyPage([], objects[start : start + 1000]) for start in range(0, count, 1000)))
+    listing.read()
+    return listing
+
+
+def find_files(count: int) -> DiscoveredEpisodes:
+    files = FoundFiles()
+    for number in range(count):
+        files.add(f"s3://lab/demo/episode_{number:07d}.wshard", "", Fingerprint(1_000_000, number))
+    files.leave_out([])
+    return DiscoveredEpisodes(files)
 
 
 def table_of(count: int) -> EpisodeTable:
@@ -57,12 +75,16 @@ def follow_all(count: int) -> CountedTail:
     return tail
 
 
-@pytest.mark.parametrize(("work", "most"), [(list_all, 45), (table_of, 30), (follow_all, 36)])
+STAYING = [(list_all, 45), (list_keys, 115), (find_files, 75), (table_of, 30), (follow_all, 36)]
+
+
+@pytest.mark.parametrize(("work", "most"), STAYING)
 def test_what_stays_of_an_episode_is_columns(work: Callable[[int], object], most: int) -> None:
     stays = []
     for count in (FEW, FEW, MANY):  # imports and caches come first
         tracemalloc.start()
         made = work(count)
+        gc.collect()  # also the free lists of Python
         stays.append(tracemalloc.get_traced_memory()[0] + 0 * id(made))
         tracemalloc.stop()
     assert (stays[2] - stays[1]) / (MANY - FEW) < most

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import posixpath
+from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wshard.core.chunks.manifest import MANIFEST_SUFFIX, read_manifest
-from wshard.core.episode.natural_order import sort_naturally
+from wshard.core.episode.natural_order import order_naturally, sort_naturally
 from wshard.core.files.listed import place_inside
 from wshard.core.files.local import LocalPlace
 from wshard.core.files.schemes import place_of
+from wshard.core.made_sequence import MadeSequence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from wshard.core.files.listing import Listing, ObjectStatus
     from wshard.core.files.place import Place
 
 SUFFIX: Final = ".wshard"
@@ -37,9 +40,14 @@ def locate(path: str | os.PathLike[str]) -> str:
 
 def without_chunks(files: Sequence[str]) -> list[str]:
     """Remove the chunks that manifests among the files list; the manifests stand for them."""
-    manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
-    chunks = {locate(chunk) for path in manifests for chunk in files_of(path)[1:]} - {*manifests}
+    chunks = chunks_of(files)
     return [path for path in files if path not in chunks] if chunks else list(files)
+
+
+def chunks_of(files: Iterable[str]) -> set[str]:
+    """Return the paths of the chunks that manifests among the files list."""
+    manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
+    return {locate(chunk) for path in manifests for chunk in files_of(path)[1:]} - {*manifests}
 
 
 def files_of(path: str) -> list[str]:
@@ -57,7 +65,9 @@ def files_of(path: str) -> list[str]:
     return [path, *(f"{folder}/{row.uri}" for row in rows)]
 
 
-def walk(folder: str | os.PathLike[str], unreadable: dict[str, OSError]) -> Iterator[tuple[str, list[str], list[str]]]:
+def walk(
+    folder: str | os.PathLike[str], unreadable: dict[str, OSError]
+) -> Iterator[tuple[str, list[str], Sequence[str]]]:
     """Yield (real path, names of folders in it, names of files) for the folder and those below, without hidden ones.
 
     Folders whose names the caller removes are not entered. Links to folders are followed, each folder once.
@@ -82,14 +92,38 @@ def walk(folder: str | os.PathLike[str], unreadable: dict[str, OSError]) -> Iter
         yield real, names, sort_naturally(files)
 
 
-def _walk_far(folder: Place, unreadable: dict[str, OSError]) -> Iterator[tuple[str, list[str], list[str]]]:
+class FarFiles(MadeSequence[str]):
+    """Names of the files of a folder that is not on a disk, in their natural order, without hidden ones."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing, self._order = listing, order_naturally(listing)
+        if any(name.startswith(".") for name in listing):
+            self._order = array("Q", (number for number in self._order if not listing[number].startswith(".")))
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and not name.startswith(".") and self._listing.find(name) is not None
+
+    def make(self, number: int) -> str:
+        """Return a name."""
+        return self._listing[self._order[number]]
+
+    def status(self, number: int) -> ObjectStatus | None:
+        """Return the status of a file as it was listed, None if the place does not tell."""
+        return self._listing.status(self._order[number])
+
+
+def _walk_far(folder: Place, unreadable: dict[str, OSError]) -> Iterator[tuple[str, list[str], Sequence[str]]]:
     """Yield what walk does for a folder that is not on a disk: no links, and what is there is listed once a folder."""
     try:
-        entries = [entry for entry in folder.entries() if not entry.name.startswith(".")]
+        listing = folder.listing()
     except OSError as error:
         unreadable[folder.uri] = error
         return
-    names = sort_naturally(entry.name for entry in entries if entry.is_dir())
-    yield folder.uri, names, sort_naturally(entry.name for entry in entries if not entry.is_dir())
+    names = sort_naturally(name for name in listing.folders if not name.startswith("."))
+    yield folder.uri, names, FarFiles(listing)
+    del listing  # before those of the folders in it
     for name in names:
         yield from _walk_far(folder / name, unreadable)

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote
 
+from wshard.core.files.key_pages import KeyPages, quote_etag, status_of
+from wshard.core.files.listing import KeyPage, ObjectStatus
 from wshard.core.messages import without_passwords
 from wshard.core.plugins import import_library
 from wshard.errors import FormatError, ObjectStoreError
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 OBSTORE: Final = ("s3", "gs", "az", "https", "http")
 """Schemes that obstore reads."""
+
+_STREAMED: Final = ("s3://", "gs://")  # whose keys are in order; others may list folders like objects
 
 _DEADLINE: Final = timedelta(seconds=30)  # for repeating a request
 _STALL: Final = timedelta(seconds=10)  # without a byte of an answer
@@ -49,24 +53,6 @@ _STALE: Final = "access denied: the session token in the environment has expired
 _NO_RIGHT: Final = "access denied: check the credentials in the environment, and what they may read"
 
 
-class ObjectStatus(NamedTuple):
-    """Size of an object, what tells its versions apart, and the time of its modification in seconds.
-
-    A version that begins with a quotation mark is a strong etag: the same bytes.
-    """
-
-    size: int
-    version: str
-    modified: int
-
-
-class Listing(NamedTuple):
-    """What is directly below a prefix: names of folders, and of objects with their status."""
-
-    folders: list[str]
-    objects: dict[str, ObjectStatus]
-
-
 class ReplacedError(Exception):
     """An object has another version than the one asked for."""
 
@@ -81,8 +67,8 @@ class Client(Protocol):
     def head(self, key: str) -> ObjectStatus:
         """Return the status of an object."""
 
-    def list(self, prefix: str) -> Listing:
-        """Return what is directly below a prefix, nothing if there is nothing."""
+    def list(self, prefix: str) -> Iterator[KeyPage]:
+        """Yield what is directly below a prefix, nothing if there is nothing."""
 
     def get(self, key: str, status: ObjectStatus, start: int, stop: int) -> bytes:
         """Return a range of an object; raises ReplacedError if its status is another one by now."""
@@ -141,18 +127,23 @@ class ObstoreClient:
     def head(self, key: str) -> ObjectStatus:
         """Return the status of an object."""
         with _named(f"{self._url}/{key}"):
-            return _status_of(self._obstore.head(self._store, self._path(key)))
+            return status_of(self._obstore.head(self._store, self._path(key)))
 
-    def list(self, prefix: str) -> Listing:
-        """Return what is directly below a prefix, nothing for a web server."""
+    def list(self, prefix: str) -> Iterator[KeyPage]:
+        """Yield what is directly below a prefix, nothing for a web server.
+
+        S3 and GCS list all keys, page by page; most of those in folders are skipped. Below many large folders, and of
+        other stores, obstore has the whole answer in memory.
+        """
         if self._is_web:
-            return Listing([], {})
+            return
         with _named(f"{self._url}/{prefix}"):
-            found = self._obstore.list_with_delimiter(self._store, prefix)
-        objects = {
-            meta["path"].rpartition("/")[2]: _status_of(meta) for meta in found["objects"] if meta["path"] != prefix
-        }
-        return Listing([path.rpartition("/")[2] for path in found["common_prefixes"]], objects)
+            pages = KeyPages(self._obstore, self._store, prefix)
+            if self._url.startswith(_STREAMED):
+                yield from pages.stream()
+            if not pages.is_complete:
+                found = self._obstore.list_with_delimiter(self._store, prefix)
+                yield pages.rest(found["common_prefixes"], found["objects"])
 
     def get(self, key: str, status: ObjectStatus, start: int, stop: int) -> bytes:
         """Return a range of an object; what does not fit the request is asked for again."""
@@ -180,7 +171,7 @@ class ObstoreClient:
                 if (unfit := _OTHER_RANGE.search(str(error))) is None:
                     raise
                 raise _UnfitError(unfit[0]) from None
-        if _status_of(answer.meta)[:2] != status[:2]:
+        if status_of(answer.meta)[:2] != status[:2]:
             raise ReplacedError
         if self._is_web and answer.attributes.get("Content-Encoding"):
             raise _UnfitError("compressed data")
@@ -190,16 +181,6 @@ class ObstoreClient:
 
     def _path(self, key: str) -> str:
         return unquote(key) if self._is_web else key
-
-
-def _status_of(meta: Any) -> ObjectStatus:
-    modified = int(meta["last_modified"].timestamp())
-    return ObjectStatus(meta["size"], _quote(meta["e_tag"] or "") or str(modified), modified)
-
-
-def _quote(etag: str) -> str:
-    """Return an etag as requests have it: listings of Azure, and libraries, leave out the quotation marks."""
-    return etag if not etag or etag.startswith(('"', "W/")) else f'"{etag}"'
 
 
 class FsspecClient:
@@ -217,17 +198,18 @@ class FsspecClient:
             raise FileNotFoundError(errno.ENOENT, "no such object", where)
         return self._status_of(info)
 
-    def list(self, prefix: str) -> Listing:
-        """Return what is directly below a prefix, nothing if there is nothing."""
+    def list(self, prefix: str) -> Iterator[KeyPage]:
+        """Yield what is directly below a prefix, at once; nothing if there is nothing."""
         where = f"{self._url}/{prefix}"
         try:
             with _named(where):
                 infos = self._files.ls(where, detail=True)
         except FileNotFoundError:
-            return Listing([], {})
+            return
         named = [(info["name"].rstrip("/").rpartition("/")[2], info) for info in infos]
         folders = [name for name, info in named if info["type"] == "directory"]
-        return Listing(folders, {name: self._status_of(info) for name, info in named if info["type"] != "directory"})
+        objects = ((name, self._status_of(info)) for name, info in named if info["type"] != "directory")
+        yield KeyPage(folders, sorted(objects))
 
     def get(self, key: str, status: ObjectStatus, start: int, stop: int) -> bytes:
         """Return a range of an object."""
@@ -245,7 +227,7 @@ class FsspecClient:
         modified = int(time_of.timestamp() if isinstance(time_of, datetime) else time_of)
         names = ("ETag", "etag", "blob_id", "oid", "checksum", "md5Hash")
         etag = next((str(info[name]) for name in names if info.get(name)), "")
-        return ObjectStatus(info["size"], _quote(etag) or str(time_of), modified)
+        return ObjectStatus(info["size"], quote_etag(etag) or str(time_of), modified)
 
 
 @contextmanager

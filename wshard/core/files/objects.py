@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import time
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
-import xxhash
-
 from wshard.core.files.block_cache import read_blocks
-from wshard.core.files.object_client import Listing, ObjectStatus, ReplacedError, client_of
+from wshard.core.files.listing import Listing, ObjectStatus
+from wshard.core.files.object_client import ReplacedError, client_of
 from wshard.core.files.place import FileStatus, Place, PlainEntry
 from wshard.core.messages import public_url
 from wshard.errors import FormatError, ObjectStoreError
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _FRESH_FOR: Final = 2.0  # seconds for which what a store said is believed: a format asks for the same again and again
 _MOST_SEEN: Final = 100_000
-_SECOND: Final = 1_000_000_000
+_MOST_LISTED: Final = 10_000  # objects of a listing that is kept, 90 bytes each; more are asked for one by one
 
 _SEEN: Final[dict[str, tuple[float, ObjectStatus | None]]] = {}
-_LISTED: Final[dict[str, tuple[float, Listing]]] = {}
+_LISTED: Final[dict[str, Listing]] = {}
 
 
 class ObjectPlace(Place):
@@ -58,10 +58,25 @@ class ObjectPlace(Place):
     def entries(self) -> Iterator[PlainEntry]:
         """Yield the names directly in a folder; raises FileNotFoundError for none."""
         listing = self._list()
-        if not listing.folders and not listing.objects:
+        if listing.is_empty:
             raise FileNotFoundError(errno.ENOENT, "no such folder of objects", self.uri)
-        yield from (PlainEntry(name, folder=True) for name in listing.folders)
-        yield from (PlainEntry(name) for name in listing.objects if name)
+        folders = objects = 0  # yielded before
+        while True:
+            more = listing.folders[folders:], range(objects, len(listing))
+            yield from (PlainEntry(name, folder=True) for name in more[0])
+            yield from (PlainEntry(listing[number]) for number in more[1])
+            folders, objects = folders + len(more[0]), more[1].stop
+            if (folders, objects) == (len(listing.folders), len(listing)) and not listing.read_page():
+                return
+
+    def listing(self, most: int | None = None) -> Listing:
+        """Return what is directly in a folder, not all if there are more than so many; raises FileNotFoundError."""
+        listing = self._list()
+        if listing.is_empty:
+            raise FileNotFoundError(errno.ENOENT, "no such folder of objects", self.uri)
+        listing.read(most)
+        _find_listing(self.uri)
+        return listing
 
     def status(self) -> FileStatus:
         """Return size and version of an object, (0, 0) of a folder."""
@@ -70,15 +85,13 @@ class ObjectPlace(Place):
             return FileStatus(0, 0)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "no such object or folder of objects", self.uri)
-        mixed = xxhash.xxh3_64_intdigest(found.version.encode()) % _SECOND
-        return FileStatus(found.size, found.modified * _SECOND + mixed)
+        return FileStatus(found.size, found.mtime_ns)
 
     def is_dir(self) -> bool:
         """Return True if no object has this key, and some have it as the first part of theirs."""
         if self._key and self._find() is not None:
             return False
-        listing = self._list()
-        return bool(listing.folders or listing.objects) or not self._key
+        return not self._list().is_empty or not self._key
 
     def exists(self) -> bool:
         """Return True if an object or folder is there."""
@@ -97,9 +110,9 @@ class ObjectPlace(Place):
         seen = _SEEN.get(self.uri)
         if seen is not None and time.monotonic() - seen[0] < _FRESH_FOR:
             return seen[1]
-        parent = _LISTED.get(self.uri.rpartition("/")[0])
-        if parent is not None and time.monotonic() - parent[0] < _FRESH_FOR:
-            return parent[1].objects.get(self.name)
+        parent = _find_listing(self.uri.rpartition("/")[0])
+        if parent is not None and parent.is_complete:
+            return None if (number := parent.find(self.name)) is None else parent.status(number)
         try:
             found: ObjectStatus | None = client_of(self._scheme, self._root).head(self._key)
         except FileNotFoundError:
@@ -108,11 +121,11 @@ class ObjectPlace(Place):
         return found
 
     def _list(self) -> Listing:
-        known = _LISTED.get(self.uri)
-        if known is not None and time.monotonic() - known[0] < _FRESH_FOR:
-            return known[1]
-        listing = client_of(self._scheme, self._root).list(self._key)
-        _remember(_LISTED, self.uri, listing)
+        listing = _find_listing(self.uri)
+        if listing is None:
+            for uri in [*islice(_LISTED, 2)]:  # more than are added, so that few old ones stay
+                _find_listing(uri)
+            listing = _LISTED[self.uri] = Listing(client_of(self._scheme, self._root).list(self._key))
         return listing
 
     # ---- what is in it -----------------------------------------------------------------------------------------------
@@ -146,6 +159,15 @@ def forget() -> None:
     """Ask the stores again for all that they said."""
     _SEEN.clear()
     _LISTED.clear()
+
+
+def _find_listing(uri: str) -> Listing | None:
+    """Return what was listed below a prefix within two seconds; what is older, or takes much memory, is forgotten."""
+    listing = _LISTED.get(uri)
+    if listing is None or (time.monotonic() - listing.read_at < _FRESH_FOR and len(listing) <= _MOST_LISTED):
+        return listing
+    _LISTED.pop(uri, None)
+    return None
 
 
 def _remember(known: dict[str, tuple[float, Any]], uri: str, found: Any) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import total_ordering
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
+from wshard.core.files.listing import KeyPage, Listing
 from wshard.core.files.range_file import RangeFile
 from wshard.errors import FormatError, LimitError
 
@@ -90,6 +91,15 @@ class Place:
     def status(self) -> FileStatus:
         """Return size and version of what is there; links are followed."""
         raise NotImplementedError
+
+    def listing(self, most: int | None = None) -> Listing:  # noqa: ARG002  (where a part costs less)
+        """Return what `entries` does, in columns, perhaps not all if there are more than `most` files."""
+        folders, names = list[str](), list[str]()
+        for entry in self.entries():
+            (folders if entry.is_dir() else names).append(entry.name)
+        listing = Listing(iter([KeyPage(folders, [(name, None) for name in sorted(names)])]))
+        listing.read()
+        return listing
 
     def is_dir(self) -> bool:
         """Return True for a folder; never raises."""

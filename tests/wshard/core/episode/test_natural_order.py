@@ -6,10 +6,12 @@ from functools import cmp_to_key
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard.core.episode.natural_order import natural_key, sort_naturally
+from wshard.core.episode import natural_order
+from wshard.core.episode.natural_order import natural_key, order_naturally, sort_naturally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,3 +47,11 @@ def test_numbers_in_names_compare_by_value() -> None:
 def test_keys_sort_as_parts_compare(names: list[str]) -> None:
     assert sort_naturally(names) == brute_force(names)
     assert sorted(sorted(names), key=natural_key) == brute_force(names)
+
+
+@given(NAMES)
+def test_names_are_ordered_in_parts_as_at_once(names: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(natural_order, "_AT_ONCE", 3)
+        for some in (names, sort_naturally(names)):
+            assert [some[number] for number in order_naturally(some)] == sort_naturally(names)
