@@ -58,8 +58,8 @@ class _LocalWorkers:
         self._pool = pool
         self._count = count
         self.sharing = 1 + count
-        self._max_submitted = 2 * count  # batches submitted to the pool
-        self._max_pending = 4 * count  # these, and results that wait for an earlier batch
+        self._max_submitted = 2 * count + 1  # batches submitted to the pool, which goes on while this process has one
+        self._max_pending = 4 * count + 1  # these, and results that wait for an earlier batch
 
     def each(
         self,
