@@ -15,7 +15,6 @@ from bridge.archive import expect_archive
 from bridge.curation.archive_vectors import choose_space, read_vectors
 from bridge.graph.block_weights import BlockWeights, measure_weights
 from bridge.graph.neighbour_graph import LEAST_EPISODES, build_graph
-from bridge.graph.stored_graphs import LEAST_GROUPS
 from catalog.filters.fields import Field
 from catalog.filters.where import Compare
 from embedders.base import blocks_of, unit_rows
@@ -231,7 +230,7 @@ def _judge_by_graph(
     if count < LEAST_EPISODES or len(rows) > _MAX_HELD_OUT:
         return None
     graph = build_graph(np.arange(count), np.concatenate([directions[unmarked], rows]))
-    if graph.groups < LEAST_GROUPS:
+    if not graph.has_groups:
         return None
     seeds = np.eye(len(rows), count, len(unmarked))
     reached = np.maximum([graph.spread_far(seed) for seed in seeds], 0.0)

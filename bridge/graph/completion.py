@@ -1,8 +1,8 @@
 """Vectors of episodes that lack lanes, predicted from those of the lanes that they have.
 
-Episodes that have all lanes show what some lanes say about the others: a linear map (ridge regression) from vectors of
-these lanes to those of all. Where it predicts little of episodes that it was not fitted on, as of lanes of noise, there
-is none.
+Episodes that have all lanes show what some lanes say about the others: by kernel ridge regression from vectors of these
+lanes to those of all. Where it predicts little of episodes that it was not fitted on, as of lanes of noise, there is
+none. A prediction is nearer to the mean than what it stands for, and so nearer to everything: it is moved away from it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ LEAST_SHOWN: Final = 32
 MOST_SHOWN: Final = 512
 """Most of them that are used."""
 
-_RANK: Final = 64  # directions in which vectors of fewer lanes differ most
+_WIDTH: Final = 4.0  # of the kernel: in mean distances of those vectors
 _PENALTY: Final = 5e-4  # for each episode
 _LEAST_KNOWN: Final = 0.25  # share of what episodes differ from their mean that is predicted
+_MOST_MOVED: Final = 6.0  # times its distance from the mean
 _TINY: Final = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """Predicts vectors [E] from those [F] in `source`, of fewer lanes, by directions [F, r] and maps [r, E]."""
+    """Predicts vectors [E] from those [F] in `source`, of fewer lanes, by how near they are to those shown [n, F].
+
+    maps [n, E]: what each of these adds to the mean [E]. width [1]: the distance at which nearness falls off.
+    """
 
     source: Space
-    source_mean: Vectors
-    directions: Vectors
+    shown: Vectors
+    width: Vectors
     maps: Vectors
     mean: Vectors
 
@@ -59,23 +63,32 @@ class Completion:
 
     @staticmethod
     def _fit(source: Space, fewer: Vectors, whole: Vectors) -> Completion:
-        first, second = fewer.mean(axis=0), whole.mean(axis=0)
-        centered = (fewer - first).astype(np.float64)
-        squares, sides = np.linalg.eigh(centered @ centered.T)
-        squares, sides = squares[-_RANK:], sides[:, -_RANK:]
-        maps = sides.T @ (whole - second) / (squares + _PENALTY * len(fewer))[:, None]
-        return Completion(source, first, (centered.T @ sides).astype(np.float32), maps.astype(np.float32), second)
+        mean, distance = whole.mean(axis=0), 1.0 - float((fewer @ fewer.T).mean())
+        width = np.array([_WIDTH * max(distance, _TINY)], np.float32)
+        near = _measure_nearness(fewer, fewer, width).astype(np.float64)
+        near += np.diag(np.full(len(fewer), _PENALTY * len(fewer)))
+        return Completion(source, fewer, width, np.linalg.solve(near, whole - mean).astype(np.float32), mean)
 
     @property
     def arrays(self) -> list[Vectors]:
         """All that it is of, but for the Space."""
-        return [self.source_mean, self.directions, self.maps, self.mean]
+        return [self.shown, self.width, self.maps, self.mean]
 
     def predict(self, fewer: Vectors) -> Vectors:
-        """Return the unit vectors [n, E] predicted from vectors [n, F]."""
-        predicted = (fewer - self.source_mean) @ self.directions @ self.maps + self.mean
+        """Return the unit vectors [n, E] predicted from vectors [n, F]: as far from the mean as unit vectors are."""
+        moves = _measure_nearness(fewer, self.shown, self.width) @ self.maps
+        along, square = moves @ self.mean, np.maximum(np.vecdot(moves, moves), _TINY)
+        rest = max(1.0 - float(self.mean @ self.mean), 0.0)
+        factors = ((np.sqrt(along**2 + square * rest) - along) / square).clip(1.0, _MOST_MOVED)
+        predicted = self.mean + factors[:, None] * moves
         rows: Vectors = predicted / np.maximum(np.linalg.norm(predicted, axis=1, keepdims=True), _TINY)
         return rows
+
+
+def _measure_nearness(vectors: Vectors, others: Vectors, width: Vectors) -> Vectors:
+    """Return the nearness [n, m], 1 at most, of unit vectors [n, F] and [m, F]."""
+    nearness: Vectors = np.exp(np.minimum(vectors @ others.T - 1.0, 0.0) / width)
+    return nearness
 
 
 def load_completed(load: Load, space: Space, completions: Sequence[Completion], episodes: Ids) -> StoredRows:

@@ -6,6 +6,7 @@ lead to gets a high value, however far it is from the seeds themselves.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
     Vectors = NDArray[np.float32]
 
-NEIGHBOURS: Final = 10
-"""Number of neighbours of each episode."""
+MOST_NEIGHBOURS: Final = 10
+"""Number of neighbours of each episode in archives of a thousand and more; see count_neighbours."""
 LEAST_EPISODES: Final = 32
 """In fewer, nearly all are neighbours of all."""
+LEAST_GROUPS: Final = 0.37
+"""Share of mutual neighbours, beyond chance, below which an archive has no groups that a graph could follow."""
 
+_LEAST_NEIGHBOURS: Final = 6
 _CANDIDATES: Final = 30  # nearest vectors, of which those are neighbours that are near for how dense it is around both
 _SCALE: Final = 0.5  # of a distance at which nearness falls off, beside the mean distance of neighbours
 _CONTINUE: Final = 0.95  # share of a walk that goes on at each step
@@ -40,13 +44,13 @@ _HOPS: Final = 3  # from the seeds of a search, as far as that is not more than:
 _MOST_REACHED: Final = 512
 _SEARCH_STEPS: Final = 12  # of the solver; with twice as many no rank changed
 _ALL_STEPS: Final = 40
+_ENOUGH: Final = 64  # episodes; among fewer, six neighbours may be each other's by chance
 _SAMPLE: Final = 512  # episodes by which groups are measured
 _TINY: Final = 1e-9
 _EXACT: Final = 16_384  # episodes up to which all are compared with all
 _PIECES: Final = 48  # nearest pieces of a larger archive, whose episodes are compared
 _LARGEST: Final = 256  # mean size of a piece in very large ones, so that each costs the same
 _FOUND: Final = np.dtype([("place", np.int64), ("distance", np.float64)])
-_CHOSEN: Final = np.dtype([("neighbours", np.int32, NEIGHBOURS), ("shares", np.float32, NEIGHBOURS)])
 _ROWS: Final = 1024  # episodes computed with at a time
 
 
@@ -54,7 +58,8 @@ _ROWS: Final = 1024  # episodes computed with at a time
 class NeighbourGraph:
     """Ids of N episodes, ascending; places of their neighbours [N, k], and the share of each in the nearness of all.
 
-    groups: the share of pairs of neighbours that are each other's neighbours, beyond chance (measure_groups).
+    groups: the share of pairs of neighbours that are each other's neighbours, beyond chance (measure_groups), of
+    MOST_NEIGHBOURS or, where that is more and there are enough episodes, of k.
     completions: what predicts the vectors of episodes that lack lanes.
     """
 
@@ -63,6 +68,11 @@ class NeighbourGraph:
     shares: NDArray[np.float32]
     groups: float
     completions: tuple[Completion, ...] = ()
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether episodes are in groups, which a walk follows; without, vectors alone rank better."""
+        return self.groups >= LEAST_GROUPS
 
     def find(self, episodes: Ids) -> tuple[Ids, NDArray[np.bool_]]:
         """Return the place of each of these episodes, and a mask of those that the graph has."""
@@ -124,30 +134,45 @@ def _solve(walk: Callable[[Floats], Floats], start: Floats, steps: int) -> Float
     return found
 
 
+def count_neighbours(episodes: int) -> int:
+    """Return how many neighbours each of so many episodes has: as many as groups of a small archive may have."""
+    return min(max(int(math.log2(episodes)), _LEAST_NEIGHBOURS), MOST_NEIGHBOURS)
+
+
 def build_graph(episodes: Ids, vectors: Vectors) -> NeighbourGraph:
     """Return the graph of episodes, ids ascending, from one unit vector [N, E] of each, N >= LEAST_EPISODES.
 
     Little of each is in memory: the vectors may be mapped, and candidates and the graph are.
     """
-    count = len(vectors)
-    order, near, distances = _find_near(vectors)
+    count, found = len(vectors), _find_near(vectors)
+    k = count_neighbours(count)
+    neighbours, shares = _choose_all(*found, k)
+    groups = measure_groups(neighbours if k == MOST_NEIGHBOURS else _choose_all(*found, MOST_NEIGHBOURS)[0])
+    if count >= _ENOUGH:
+        groups = max(groups, measure_groups(neighbours))  # of small groups
+    return NeighbourGraph(episodes, neighbours, shares, groups)
+
+
+def _choose_all(order: Ids, near: Ids, distances: Floats, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the k neighbours [N, k] of each vector and their shares, mapped; the others: as from _find_near."""
+    count, record = len(order), np.dtype([("neighbours", np.int32, k), ("shares", np.float32, k)])
     spans, places = np.empty(count), np.empty(count, np.int64)
     for part in _blocks(count):
-        spans[order[part]] = _measure_spans(distances[part])
+        spans[order[part]] = _measure_spans(distances[part], k)
         places[order[part]] = np.arange(count)[part]
 
     def choose() -> Iterator[NDArray[Any]]:
         for part in _blocks(count):
             rows = near[places[part]]
-            chosen = np.empty((len(rows), 1), _CHOSEN)
-            found = _choose(rows, distances[places[part]], (spans[part, None] + spans[rows]) / 2)
+            chosen = np.empty((len(rows), 1), record)
+            found = _choose(rows, distances[places[part]], (spans[part, None] + spans[rows]) / 2, k)
             chosen["neighbours"][:, 0], chosen["shares"][:, 0] = found
             yield chosen
 
-    both = map_rows(choose(), 1, _CHOSEN)[:, 0]
-    neighbours = map_rows((both["neighbours"][part] for part in _blocks(count)), NEIGHBOURS, np.int32)
-    shares = map_rows((both["shares"][part] for part in _blocks(count)), NEIGHBOURS, np.float32)
-    return NeighbourGraph(episodes, neighbours, shares, measure_groups(neighbours))
+    both = map_rows(choose(), 1, record)[:, 0]
+    neighbours = map_rows((both["neighbours"][part] for part in _blocks(count)), k, np.int32)
+    shares = map_rows((both["shares"][part] for part in _blocks(count)), k, np.float32)
+    return neighbours, shares
 
 
 def _blocks(count: int) -> Iterator[slice]:
@@ -160,9 +185,9 @@ def join_graph(graph: NeighbourGraph, episodes: Ids, vectors: Vectors, known: ND
     vectors: one unit vector [N, E] of each. The others, which are new or have changed, get their neighbours; those of
     the known ones that are gone or have changed are theirs no more.
     """
-    count = len(episodes)
-    neighbours = np.repeat(np.arange(count, dtype=np.int32)[:, None], NEIGHBOURS, axis=1)
-    shares = np.zeros((count, NEIGHBOURS), np.float32)
+    count, k = len(episodes), graph.neighbours.shape[1]
+    neighbours = np.repeat(np.arange(count, dtype=np.int32)[:, None], k, axis=1)
+    shares = np.zeros((count, k), np.float32)
     moved = episodes.searchsorted(graph.episodes).clip(max=count - 1)
     remains = (episodes[moved] == graph.episodes) & known[moved]
     places, _ = graph.find(episodes[known])
@@ -172,20 +197,20 @@ def join_graph(graph: NeighbourGraph, episodes: Ids, vectors: Vectors, known: ND
     if not known.all():
         new = np.flatnonzero(~known)
         near, distances = find_near(vectors[new], _CANDIDATES, [vectors], new)
-        neighbours[new], shares[new] = _choose(near, distances, _measure_spans(distances)[:, None])
+        neighbours[new], shares[new] = _choose(near, distances, _measure_spans(distances, k)[:, None], k)
     return NeighbourGraph(episodes, neighbours, shares, graph.groups, graph.completions)
 
 
-def _measure_spans(distances: Floats) -> Floats:
-    spans: Floats = distances[:, :NEIGHBOURS].mean(axis=1)
+def _measure_spans(distances: Floats, k: int) -> Floats:
+    spans: Floats = distances[:, :k].mean(axis=1)
     return spans
 
 
-def _choose(near: Ids, distances: Floats, spans: Floats) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the neighbours among the nearest [N, n], and their shares; spans: how far those around either are."""
+def _choose(near: Ids, distances: Floats, spans: Floats, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return k neighbours among the nearest [N, n], and their shares; spans: how far those around either are."""
     middle = (2 * spans + distances) / 3 + _TINY
     nearness = np.exp(-(distances**2) / (2 * (_SCALE * middle) ** 2))
-    best = np.argsort(-nearness, axis=1, kind="stable")[:, :NEIGHBOURS]
+    best = np.argsort(-nearness, axis=1, kind="stable")[:, :k]
     shares = np.take_along_axis(nearness, best, 1)
     shares /= np.maximum(shares.sum(axis=1, keepdims=True), _TINY)
     return np.take_along_axis(near, best, 1).astype(np.int32), shares.astype(np.float32)

@@ -43,10 +43,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     Weights = NDArray[np.float64] | None
 
-LEAST_GROUPS: Final = 0.37
-"""Share of mutual neighbours, beyond chance, below which an archive has no groups that a graph could follow."""
-
-_VERSION: Final = 3
+_VERSION: Final = 4
 _JOINED: Final = 0.1  # share of episodes that may join before the graph is built again
 _MOST_AT_ONCE: Final = 100_000_000  # pairs of episodes that are compared while a search waits: two seconds
 _ROWS: Final = 1024  # vectors read at a time
@@ -100,7 +97,7 @@ class GraphStore:
         self._job = BackgroundJob()
 
     def load(self, space: Space, weights: Weights = None, *, wait: bool = False) -> NeighbourGraph | None:
-        """Return the graph of a Space of whole episodes; None until it is built, and for episodes not in groups.
+        """Return the graph of a Space of whole episodes; None until it is built.
 
         weights: of the values of a vector [E]. wait: until it is made, however long that takes.
         """
@@ -113,7 +110,7 @@ class GraphStore:
         present = self._graphs.get(space.fingerprint)
         if present is None or present.name != self._names.get(space.fingerprint) or weighed not in present.name:
             return None
-        return present.graph if present.graph.groups >= LEAST_GROUPS else None
+        return present.graph
 
     def _follow(self, space: Space, weights: Weights, weighed: str, *, wait: bool) -> None:
         """Keep the graph of the present vectors: that in memory, the stored one, or one that is made."""

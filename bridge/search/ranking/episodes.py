@@ -163,10 +163,11 @@ class EpisodeSearch:
         windows = None if view.parts is None else self._combine(view.parts, like)
         by_default = options.expand is None and not options.plain and view.space.windows.whole
         has_graph = by_default and view.space.metric == COSINE and query.scanned is None and not len(query.against)
-        graph = self.stored.graph(view.space, query.weights) if has_graph else None
+        found = self.stored.graph(view.space, query.weights) if has_graph else None
+        graph = found if found is not None and found.has_groups else None
         expand = EXPAND if by_default and windows is not None else options.expand or 0
         are_longer = partial(self._are_longer, min(map(len, view.windows[:like])))
-        completions = [one for one in graph.completions if one.source.fingerprint in spaces] if graph else []
+        completions = [one for one in found.completions if one.source.fingerprint in spaces] if found else []
         return Fusion(
             self.archive.index, self.stored, query, windows, expand, graph, are_longer, by_default, completions
         )

@@ -72,7 +72,7 @@ class StoredVectors:
         return BlockWeights.of(measured, sizes)
 
     def graph(self, space: Space, weights: BlockWeights, *, wait: bool = False) -> NeighbourGraph | None:
-        """Return the neighbour graph of a Space of whole episodes by which to rank, None if there is none (yet)."""
+        """Return the neighbour graph of a Space of whole episodes, None if there is none (yet)."""
         return self._graphs.load(space, weights.values, wait=wait)
 
     def passing(self, episodes: Ids, where: Where) -> Ids:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from bridge.graph.completion import Completion, load_completed
@@ -24,6 +25,13 @@ def test_what_follows_is_predicted():
     predicted = completion.predict(fewer)
     assert_allclose(np.linalg.norm(predicted, axis=1), 1, rtol=1e-5)
     assert np.vecdot(predicted, whole).mean() > 0.95
+
+
+def test_what_is_predicted_is_not_nearer_to_everything():
+    completion = Completion.fit(None, *related(noise=0.4))
+    fewer, whole = related(50, noise=0.4, seed=2)
+    apart, predicted_apart = (1 - rows @ completion.mean for rows in (whole, completion.predict(fewer)))
+    assert predicted_apart.mean() == pytest.approx(apart.mean(), rel=0.1)
 
 
 def test_noise_is_not():

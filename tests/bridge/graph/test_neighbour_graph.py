@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.graph.neighbour_graph import NEIGHBOURS, build_graph, join_graph, measure_groups
+from bridge.graph.neighbour_graph import build_graph, count_neighbours, join_graph, measure_groups
 
 
 def make_groups(count=6, size=20, dim=12, seed=0, noise=0.3):
@@ -58,21 +58,33 @@ def test_groups_differ_from_data_without_any(noise, low, high):
     vectors, _ = make_groups(noise=noise)
     graph = build_graph(np.arange(len(vectors)), vectors)
     assert low < graph.groups < high
-    near = [set(row) for row in graph.neighbours.tolist()]
+    neighbours = graph.neighbours
+    near = [set(row) for row in neighbours.tolist()]
     pairs = [(one, other) for row in near for one in row for other in row if one != other]
-    share, chance = np.mean([other in near[one] for one, other in pairs]), NEIGHBOURS / len(near)
-    assert measure_groups(graph.neighbours) == pytest.approx((share - chance) / (1 - chance))
+    share, chance = np.mean([other in near[one] for one, other in pairs]), neighbours.shape[1] / len(near)
+    assert measure_groups(neighbours) == pytest.approx((share - chance) / (1 - chance))
+
+
+@pytest.mark.parametrize(("count", "size"), [(16, 6), (6, 20)])
+def test_small_groups_count_and_large_ones(count, size):
+    vectors, _ = make_groups(count, size, noise=0.2)
+    assert build_graph(np.arange(len(vectors)), vectors).has_groups
+
+
+def test_small_archives_have_fewer_neighbours():
+    assert [*map(count_neighbours, (32, 96, 200, 600, 1_024, 10**6))] == [6, 6, 7, 9, 10, 10]
 
 
 def test_neighbours_are_the_nearest_for_how_dense_it_is_there():
     vectors, _ = make_groups(noise=0.5)
     graph, count = build_graph(np.arange(len(vectors)), vectors), len(vectors)
+    k = count_neighbours(count)
     distances = 1 - vectors.astype(float) @ vectors.T.astype(float)
     np.fill_diagonal(distances, np.inf)
-    spans = np.sort(distances, axis=1)[:, :NEIGHBOURS].mean(axis=1)
+    spans = np.sort(distances, axis=1)[:, :k].mean(axis=1)
     scaled = distances / (spans[:, None] + spans + np.where(np.isinf(distances), 0, distances))
-    agree = [len({*np.argsort(scaled[row])[:NEIGHBOURS]} & {*graph.neighbours[row]}) for row in range(count)]
-    assert np.mean(agree) > 0.97 * NEIGHBOURS
+    agree = [len({*np.argsort(scaled[row])[:k]} & {*graph.neighbours[row]}) for row in range(count)]
+    assert np.mean(agree) > 0.97 * k
     assert graph.shares.sum(axis=1) == pytest.approx(np.ones(count), abs=1e-5)
 
 
@@ -108,7 +120,7 @@ def test_neighbours_in_large_archives_are_among_the_nearest():
     graph, some = build_graph(np.arange(len(vectors)), vectors), np.arange(0, len(vectors), 97)
     cosines = vectors[some] @ vectors.T
     cosines[np.arange(len(some)), some] = -1.0
-    nearest = np.argpartition(-cosines, 3 * NEIGHBOURS, axis=1)[:, : 3 * NEIGHBOURS]
+    nearest = np.argpartition(-cosines, 30, axis=1)[:, :30]
     among = [np.isin(graph.neighbours[place], near).mean() for place, near in zip(some, nearest, strict=True)]
     assert np.mean(among) > 0.99
     assert graph.shares.sum(axis=1) == pytest.approx(np.ones(len(vectors)), abs=1e-5)

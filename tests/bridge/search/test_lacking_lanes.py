@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of
 
+from bridge.graph import neighbour_graph
 from bridge.search.ranking.stored_vectors import StoredVectors
 from embedders import embedder_of
 from embedders.base import blocks_of
@@ -43,6 +44,19 @@ def test_hits_are_of_the_group_and_say_what_they_were_compared_by(archive):
         assert {hit.episode_id.rsplit("-", 1)[0] for hit in hits} == {"task-1"}
         for hit in hits:
             assert ("signal/hand" in hit.compared_by) == (hit.episode_id not in LACKING)
+
+
+def test_archives_without_groups_use_what_is_predicted_too(archive, monkeypatch):
+    monkeypatch.setattr(neighbour_graph, "LEAST_GROUPS", 2.0)
+    query = episode(1, 99, 40, lanes=("state", "hand"))
+    with TrajectoryRetriever(archive) as retriever:
+        hits = retriever.search_similar_episodes(query, SIZE)
+        by_vectors = retriever.search_similar_episodes(query, SIZE, plain=True)
+    assert hits.answered.ranked_by == "vectors"
+    assert {hit.episode_id.rsplit("-", 1)[0] for hit in hits} == {"task-1"}
+    scores, cosines = ({hit.episode_id: hit.score for hit in of} for of in (hits, by_vectors))
+    differs = {id_ for id_ in scores.keys() & cosines.keys() if scores[id_] != cosines[id_]}
+    assert differs == scores.keys() & cosines.keys() & {*LACKING}
 
 
 def test_a_copy_that_lacks_a_lane_scores_1(archive):
