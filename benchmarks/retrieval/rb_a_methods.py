@@ -18,6 +18,7 @@ from embedders.standardise import scales, standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.blocks import Blocks
 from embedders.trajectory.pooled import Mean, Stats
+from embedders.trajectory.resample import resample
 from embedders.trajectory.spectral import Dct
 from embedders.windows import SCALES, WindowPlan
 
@@ -72,6 +73,11 @@ class Archive:
         spread = scales(self.statistics.std)
         change = DISTURBANCES[name]
         return [change(self.episodes[n], spread, np.random.default_rng(int(n) + first)) for n in self.asking]
+
+
+def evenly(rows: Rows, length: int) -> Rows:
+    """Return that many rows [length, D] of an episode, evenly in time."""
+    return resample(rows, np.array([[0, len(rows)]]), length)[0]
 
 
 def expand(vectors: Rows, index: Rows, asking: NDArray[np.int64], count: int = 5, power: float = 3.0) -> Rows:

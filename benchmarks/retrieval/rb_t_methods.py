@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from dtw import full_dtw
 from rb_a_archive import searched
-from rb_a_methods import WHOLE, best_piece, scan, whole, windowed
+from rb_a_methods import WHOLE, best_piece, evenly, scan, whole, windowed
 
 from embedders.neural.learned import Learned
 from embedders.neural.network import save_network
@@ -21,7 +21,6 @@ from embedders.standardise import standardise
 from embedders.trajectory.adapted import Adapted
 from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.fitting import FitOptions, fit
-from embedders.trajectory.resample import resample
 from wshard.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _pooled(archive: Archive) -> Ask:
 
 def _euclid(archive: Archive) -> Ask:
     def flat(rows: Rows) -> Rows:
-        return resample(_standard(archive, rows), _LENGTH).ravel()
+        return evenly(_standard(archive, rows), _LENGTH).ravel()
 
     references = np.stack([flat(rows) for rows in archive.episodes])
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from dtw import full_dtw
 from rb_a_archive import ingest_rows
+from rb_a_methods import evenly
 
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Statistics
 from embedders.standardise import standardise
-from embedders.trajectory.resample import resample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ def series_accuracy(series: SeriesSet) -> dict[str, float]:
     steps = np.concatenate(series.episodes)
     statistics = Statistics(len(steps), steps.mean(axis=0), steps.std(axis=0))
     references, asked = ([standardise(rows, statistics) for rows in some] for some in (series.episodes, series.queries))
-    flat, flat_asked = (np.stack([resample(rows, _LENGTH).ravel() for rows in some]) for some in (references, asked))
+    flat, flat_asked = (np.stack([evenly(rows, _LENGTH).ravel() for rows in some]) for some in (references, asked))
     euclid = np.stack([((flat - row) ** 2).sum(axis=1) for row in flat_asked])
     dtw = np.array([[full_dtw(query, rows) for rows in references] for query in asked])
     listed_shares: dict[str, float] = {}
