@@ -25,6 +25,8 @@ _MIN_GAP: Final = 0.5
 _CLEAR_GAP: Final = 1.2
 """Powers of ten between the sizes of both, without any episode: in a channel among others, in one alone."""
 _ALIKE: Final = 0.95
+_USUAL: Final = 0.5
+"""Share of the other channels that are as they were, or in another unit, too: in a robot at rest most are calmer."""
 
 
 def find_unit(spreads: Sequence[Sequence[float]], without: Collection[int] = ()) -> Unit | None:
@@ -57,10 +59,21 @@ def find_unit(spreads: Sequence[Sequence[float]], without: Collection[int] = ())
     ]
     if not agreeing or (len(agreeing) == 1 and agreeing[0] < _CLEAR_GAP):
         return None
-    channels = np.flatnonzero(np.abs(shifts[0] - power) <= _NEAR)
+    is_near = np.abs(shifts[0] - power) <= _NEAR
+    if not _are_usual(shifts[:, ~is_near]):
+        return None
+    channels = np.flatnonzero(is_near)
     middles = [(_median(sizes[0, large, one]) + _median(sizes[0, ~large, one])) / 2 for one in channels.tolist()]
     is_minority = 2 * large.sum() <= len(large)
     return Unit(tuple(channels.tolist()), tuple(10.0**one for one in middles), ratio if is_minority else 1 / ratio)
+
+
+def _are_usual(shifts: Numbers) -> bool:
+    """Return whether most channels [3, n] are as they were or in another unit, by size, mean and spread."""
+    known = shifts[:, np.isfinite(shifts).all(axis=0)]
+    powers = np.array([0.0, *map(math.log10, RATIOS)])[:, None, None]
+    usual = (np.abs(known - powers) <= _NEAR).all(axis=1).any(axis=0)
+    return not usual.size or float(usual.mean()) >= _USUAL
 
 
 def _splits(sizes: Numbers) -> list[tuple[float, Mask]]:

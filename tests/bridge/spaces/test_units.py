@@ -52,6 +52,15 @@ def test_what_differs_otherwise_is_no_unit(change):
     assert find_unit(spreads([change(rows) if n % 2 else rows for n, rows in enumerate(walks(40))])) is None
 
 
+def test_joints_at_their_limits_are_in_no_other_unit():
+    """A robot that lies still is calmer in all channels, in some by a factor that is that of a unit by chance."""
+    calmer = [1, 0.1, 0.25, 0.001, 0.001, 0.15, 0.1, 0.01]
+    episodes = [rows * (calmer if n < 5 else 1) for n, rows in enumerate(walks(60, 8))]
+    assert find_unit(spreads(episodes)) is None
+    in_mm = [rows * ([1, 1, 1, 0.001, 0.001, 1, 1, 1] if n < 5 else 1) for n, rows in enumerate(walks(60, 8))]
+    assert find_unit(spreads(in_mm)).channels == (3, 4)
+
+
 def test_few_episodes_show_no_unit():
     assert find_unit(spreads([rows * 1000 if n % 2 else rows for n, rows in enumerate(walks(6))])) is None
     assert find_unit([]) is None
