@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, lost_failure
 from bridge.episodes.rows import read_bridged
 from bridge.pictures.features import FeatureFiles
+from bridge.search.moments.lane_rows import prepare_rows
+from bridge.search.moments.scan import describe
 from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.image.frame_encoder import Pooled, frame_pooler_of
@@ -26,14 +28,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from bridge.index.array_files import Part
     from bridge.pictures.features import Features
     from bridge.support.episode_cache import EpisodeCache
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.image.frame_encoder import FramePooler
-    from embedders.space import Space
+    from embedders.space import Space, Statistics
 
     _Ready = tuple[EpisodeRow, NDArray[Any]]
+
+DESCRIBED: Final = 6
+"""Arrays of a part of timesteps: the digests of its episodes, and those of `scan.describe`."""
 
 _BATCH_EPISODES = 64  # episodes whose windows are embedded in one call
 
@@ -42,13 +48,15 @@ _BATCH_EPISODES = 64  # episodes whose windows are embedded in one call
 class Embedding:
     """How to embed: embedder and Space, as sent to worker processes; folder: that of the archive.
 
-    cache: of episodes that need not be opened, which takes others that are read.
+    cache: of episodes that need not be opened, which takes others that are read. scaling: of the timesteps that are
+    returned with the vectors, None for none.
     """
 
     embedder: Embedder
     space: Space
     folder: Path
     cache: EpisodeCache
+    scaling: Statistics | None = None
 
     @cached_property
     def pooler(self) -> FramePooler | None:
@@ -73,12 +81,14 @@ class MissingEmbeddings:
 class EmbeddingOutcome:
     """Result of one embedding job: ledger rows, and (episode id, failure) of the episodes that failed.
 
-    bridged: ids of the episodes with gaps that were bridged.
+    bridged: ids of the episodes with gaps that were bridged. timesteps: of those in `rows`, if they are to be stored:
+    the digests of some episodes, and what is scanned of these.
     """
 
     rows: list[EmbeddingRow]
     failed: list[tuple[int, Failure]]
     bridged: set[int]
+    timesteps: list[Part] = field(default_factory=list)
 
 
 def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[MissingEmbeddings]) -> list[EmbeddingOutcome]:
@@ -133,8 +143,11 @@ def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], outcomes: Seq
         return
     rows_by_job = attempt(partial(_embed, jobs, ready), ready[0][0].address)
     if not isinstance(rows_by_job, Failure):
-        for rows, outcome in zip(rows_by_job, outcomes, strict=True):
+        for job, rows, outcome in zip(jobs, rows_by_job, outcomes, strict=True):
             outcome.rows.extend(rows)
+            if job.scaling is not None:
+                described = attempt(partial(_describe, ready, job.scaling), ready[0][0].address)
+                outcome.timesteps.extend([] if isinstance(described, Failure) else [described])
     elif len(ready) > 1:  # one by one, so that an episode that fails does not affect the others
         for episode in ready:
             _embed_all(jobs, [episode], outcomes)
@@ -159,6 +172,13 @@ def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[Embe
             start, stop = stop, stop + len(_spans(plan, len(values)))
             of_job.append(EmbeddingRow(row.id, row.digest, stop - start, vectors[start:stop].tobytes()))
     return rows
+
+
+def _describe(ready: Sequence[_Ready], scaling: Statistics) -> Part:
+    """Return the digests of episodes, and what is scanned of them."""
+    rows = prepare_rows([values for _, values in ready], scaling)
+    scanned = describe({row.id: one.rows for (row, _), one in zip(ready, rows, strict=True)})
+    return [np.array([row.digest for row, _ in ready]), *scanned]
 
 
 def _used_spans(plans: Sequence[WindowPlan], values: NDArray[Any]) -> NDArray[np.int64]:

@@ -17,6 +17,7 @@ from bridge.episodes.rows import read_sample
 from bridge.index.base import Point
 from bridge.index.stored_rows import decode_vectors
 from bridge.ingest.embed import Embedding, MissingEmbeddings, embed_episodes, lost_outcomes
+from bridge.ingest.neighbours import find_scaling
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.identity import describe_lanes, describe_picks, describe_scales, identity, maker_of
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill, measure_once
@@ -187,7 +188,9 @@ def _embed(run: Run, targets: Sequence[_Target]) -> int:
     said = chain.from_iterable([*describe_picks(space), *describe_scales(space)] for space in spaces)
     run.report.picked = [*dict.fromkeys(chain(run.report.picked, said))]
     makers, folder = [target.family.embedder for target in incomplete], run.archive.folder
-    jobs = [Embedding(embedder, space, folder, run.cache) for embedder, space in zip(makers, spaces, strict=True)]
+    scalings = [find_scaling(run, space, waiting) for space in spaces]
+    parts = zip(makers, spaces, scalings, strict=True)
+    jobs = [Embedding(embedder, space, folder, run.cache, scaling) for embedder, space, scaling in parts]
     replaced, issued = set[int](), 0
     pending = _pending(run, incomplete, waiting)
     for outcome in run.pool.each(partial(embed_episodes, jobs), pending, partial(lost_outcomes, len(jobs))):
@@ -202,6 +205,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> int:
                 continue
             embedded |= written
             issued += len(written)
+            run.spool.add(space.fingerprint, result.timesteps)
             run.bridged.update(written & result.bridged)
             run.by_lanes.setdefault(describe_lanes(space), IdSet()).update(written)
             target.left_out.extend(id_ for id_, _ in result.failed)

@@ -24,6 +24,7 @@ from bridge.episodes.open import known_episodes
 from bridge.ingest.frames import check_stride, load_encoder
 from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.inputs import listed_paths, read_inputs
+from bridge.ingest.neighbours import ROOM
 from bridge.ingest.report import IngestReport, Run
 from bridge.ingest.stages import IngestSettings, run_stages
 from bridge.ingest.text import load_text_encoder
@@ -31,6 +32,7 @@ from bridge.ingest.watch import watch
 from bridge.spaces.identity import identity, maker_of
 from bridge.spaces.lanes import LaneChoice
 from bridge.spaces.statistics import Choice
+from bridge.support.array_spool import ArraySpool
 from bridge.support.progress import Progress, Silent
 from bridge.support.workers import PROCESSES, workers
 from embedders.base import takes_frames
@@ -226,8 +228,9 @@ class TrajectoryIngestor:
         report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
         choices = [self._chosen(plan) for plan in plans or self._default_plans()]
         settings = IngestSettings(choices, self._lanes, self._limits, prune, texts, frames, seconds)
-        with workers(workers_count, executor, (*discovery.folders, *discovery.locations)) as pool:
-            run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive))
+        places = (*discovery.folders, *discovery.locations)
+        with workers(workers_count, executor, places) as pool, ArraySpool(ROOM, self._archive.folder) as spool:
+            run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive), spool=spool)
             run_stages(run, discovery, settings)
         report.seconds = time.perf_counter() - started
         return report

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.read import Failure
 from bridge.graph.neighbour_graph import LEAST_EPISODES
 from bridge.index.metric import COSINE
+from bridge.ingest.embed import DESCRIBED
 from bridge.search.matches import EpisodeRows
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.space_choice import SpaceChoice
@@ -22,9 +24,29 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bridge.ingest.report import Run
-    from embedders.space import Space
+    from bridge.support.id_set import IdSet
+    from embedders.space import Space, Statistics
 
+ROOM: Final = 1 << 30
+"""Bytes of timesteps that wait for being stored."""
+
+_SAMPLE: Final = 64  # episodes whose length is taken for that of all
 _MANY: Final = 0.1  # share of new episodes; fewer join the graph of before, at the next search
+
+
+def find_scaling(run: Run, space: Space, ids: IdSet) -> Statistics | None:
+    """Return how the timesteps of these episodes, which are embedded now, are scaled for the store of a Space.
+
+    None where nothing is stored, or too little or too much.
+    """
+    if not run.spool.has_room or space.scaling is None or not space.windows.scales or len(ids) < LEAST_EPISODES:
+        return None
+    from bridge.search.moments.all_timesteps import STORED
+
+    rows = run.archive.catalog.episodes.rows([*islice(ids, _SAMPLE)]).values()
+    mean = sum(row.length for row in rows) / max(1, len(rows))
+    is_image = len(space.window_shape) > 1
+    return None if is_image or len(ids) * mean * space.channels > STORED else space.scaling
 
 
 def prepare_searches(run: Run) -> None:
@@ -39,8 +61,8 @@ def prepare_searches(run: Run) -> None:
     try:
         _free_memory(run)
         many = _find_grown(run)
-        _store_timesteps(run, many)  # while copies are written
         run.cache.clear()
+        _store_timesteps(run, many)  # while copies are written
         run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
         _free_memory(run)
         _make_graphs(run, many)
@@ -77,7 +99,7 @@ def _store_timesteps(run: Run, spaces: Sequence[tuple[Space, int]]) -> None:
     moments = MomentSearch(run.archive, EpisodeRows(run.archive.catalog))
     for space, count in spaces:
         run.watch.stage("timesteps", count)
-        moments.store(space, run.pool, run.cache)
+        moments.store(space, run.pool, run.spool.take(space.fingerprint, DESCRIBED))
         run.watch.advance(count)
 
 

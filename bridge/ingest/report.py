@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bridge.episodes.anomalies import AnomalyTally
 from bridge.ingest.left_out import LeftOutTally
+from bridge.support.array_spool import ArraySpool
 from bridge.support.episode_cache import EpisodeCache
 from bridge.support.id_set import IdSet
 from wshard.core.messages import plural
@@ -134,7 +135,7 @@ class Run:
     present: ids of the episodes that were found and are in the catalog; newly_cataloged: of the new and changed ones;
     embedded, of those that got vectors; bridged, of those of them with gaps. by_lanes: ids of those that got vectors,
     by the lanes in words. anomalies, left_out: what is odd in those that were read, and what they lack. cache: of
-    their lanes.
+    their lanes; spool: of their timesteps.
     """
 
     archive: Archive
@@ -150,6 +151,7 @@ class Run:
     anomalies: AnomalyTally = field(default_factory=AnomalyTally)
     left_out: LeftOutTally = field(default_factory=LeftOutTally)
     cache: EpisodeCache = field(default_factory=EpisodeCache)
+    spool: ArraySpool = field(default_factory=ArraySpool)
 
     def add_flags(self, subject: Subject, verdict: Verdict) -> None:
         """Add what the quality checks found in an episode."""

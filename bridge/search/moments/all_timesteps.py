@@ -22,11 +22,10 @@ from bridge.search.moments.lane_rows import LaneRows
 from bridge.search.moments.scan import Timesteps, describe
 from bridge.search.moments.stored_cells import StoredCells, follow
 from bridge.support.batches import batches
-from bridge.support.episode_cache import NO_CACHE
 from bridge.support.workers import THIS_PROCESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from bridge.index.array_files import Part
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.lane_rows import PreparedRows
-    from bridge.support.episode_cache import EpisodeCache
     from bridge.support.workers import Workers
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
@@ -71,11 +69,12 @@ class TimestepStore:
         self._known: dict[str, tuple[Instant, AllTimesteps | None]] = {}  # by the Space's fingerprint
 
     def load(
-        self, space: Space, scaling: Statistics, pool: Workers = THIS_PROCESS, cache: EpisodeCache = NO_CACHE
+        self, space: Space, scaling: Statistics, pool: Workers = THIS_PROCESS, described: Iterable[Part] = ()
     ) -> AllTimesteps | None:
         """Return those of all episodes of the Space, or None if it has too many numbers, or images.
 
-        pool: reads those that are not stored; cache: of episodes that it need not open.
+        pool: reads those that are not stored. described: digests of some episodes and what is scanned of these, scaled
+        alike: of those with these digests, no file need be opened.
         """
         now = self._catalog.instant()
         numbers = b"".join(part.tobytes() for part in (scaling.mean, scaling.std, scaling.factors) if part is not None)
@@ -85,19 +84,20 @@ class TimestepStore:
             return known
         nothing = AllTimesteps(None, frozenset(), StoredArrays(name, 0), StoredCells())
         before = nothing if known is None or known.stored.name != name else known
-        self._known[space.fingerprint] = now, (made := self._follow(_Reading(space, scaling, cache), before, pool))
+        made = self._follow(_Sources(_Reading(space, scaling), pool, described), before)
+        self._known[space.fingerprint] = now, made
         return made
 
-    def _follow(self, wanted: _Reading, before: AllTimesteps, pool: Workers) -> AllTimesteps | None:
+    def _follow(self, sources: _Sources, before: AllTimesteps) -> AllTimesteps | None:
         """Return the timesteps of the present episodes: those known or stored, and those of files."""
-        space, vectors = wanted.space, self._catalog.vectors
+        space, vectors = sources.reading.space, self._catalog.vectors
         space_id = next((row.id for row in vectors.spaces() if row.fingerprint == space.fingerprint), None)
         if space_id is None or len(space.window_shape) > 1:
             return None
         derived = self._index.open_derived(space)
         if self._estimate(space_id) * space.channels > (UNSTORED if derived is None else STORED):
             return None
-        change = _Change(self._catalog, space_id, wanted, pool)
+        change = _Change(self._catalog, space_id, sources)
         files = None if derived is None else ArrayFiles(derived.folder, TIMESTEPS)
         found = before.stored if files is None else files.read(before.stored)
         stored = found if found.arrays else before.stored
@@ -116,16 +116,24 @@ class TimestepStore:
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    """Which lanes to read, and how they are scaled; sent to worker processes. cache: of episodes."""
+    """Which lanes to read, and how they are scaled; sent to worker processes."""
 
     space: Space
     scaling: Statistics
-    cache: EpisodeCache
 
     def read(self, rows: Sequence[EpisodeRow]) -> tuple[Part | None, set[int]]:
         """Return what is scanned of episodes, None of none, and the ids of those without an unchanged file."""
-        lanes, stale = LaneRows(cache_bytes=0, cache=self.cache).load(rows, self.space, self.scaling)
+        lanes, stale = LaneRows(cache_bytes=0).load(rows, self.space, self.scaling)
         return describe({episode: one.rows for episode, one in lanes.items()}) if lanes else None, stale
+
+
+@dataclass(frozen=True, eq=False)
+class _Sources:
+    """Where timesteps come from: files, by these workers, but for what is described already."""
+
+    reading: _Reading
+    pool: Workers
+    described: Iterable[Part]
 
 
 def _write(change: _Change, files: ArrayFiles | None, stored: StoredArrays) -> StoredArrays:
@@ -140,8 +148,8 @@ def _write(change: _Change, files: ArrayFiles | None, stored: StoredArrays) -> S
 class _Change:
     """What has to be written of one Space's episodes; absent: those without an unchanged file, once it is."""
 
-    def __init__(self, catalog: Catalog, space_id: int, wanted: _Reading, pool: Workers) -> None:
-        self._catalog, self._space_id, self._wanted, self._pool = catalog, space_id, wanted, pool
+    def __init__(self, catalog: Catalog, space_id: int, sources: _Sources) -> None:
+        self._catalog, self._space_id, self._sources = catalog, space_id, sources
         self._present = np.array(catalog.vectors.embedded(space_id), np.int64)
         self._last = catalog.vectors.revision(space_id).last
         self.absent = set[int]()
@@ -172,14 +180,27 @@ class _Change:
 
     def _read(self, ids: Ints, stored: Ints) -> Iterator[Part]:
         """Yield what is scanned of episodes; those that are stored but have no file any more come without timesteps."""
-        new = batches(array("q", ids), self._pool.sharing)
-        rows = ([*self._catalog.episodes.rows(batch).values()] for batch in new)
-        for part, stale in self._pool.each(self._wanted.read, rows, lambda row: (None, {row.id})):
-            self.absent |= stale
-            if part is not None:
+        waiting, reading = np.ones(len(ids), np.bool_), self._sources.reading
+        for digests, *part in self._sources.described if len(ids) else ():
+            own = part[0][:, 0]
+            places = np.minimum(np.searchsorted(ids, own), len(ids) - 1)
+            if (ids[places] == own).all() and waiting[places].all() and self._are_current(own, digests):
+                waiting[places] = False
                 yield part
+        new = batches(array("q", ids[waiting]), self._sources.pool.sharing)
+        rows = ([*self._catalog.episodes.rows(batch).values()] for batch in new)
+        for read, stale in self._sources.pool.each(reading.read, rows, lambda row: (None, {row.id})):
+            self.absent |= stale
+            if read is not None:
+                yield read
         if gone := self.absent & {*stored.tolist()}:
-            yield describe({episode: np.zeros((0, self._wanted.space.channels), np.float32) for episode in gone})
+            yield describe({episode: np.zeros((0, reading.space.channels), np.float32) for episode in gone})
+
+    def _are_current(self, ids: Ints, digests: NDArray[np.str_]) -> bool:
+        """Return whether the catalog has these digests of episodes."""
+        rows = self._catalog.episodes.rows(ids.tolist())
+        known = ((rows.get(id_), digest) for id_, digest in zip(ids.tolist(), digests.tolist(), strict=True))
+        return all(row is not None and row.digest == digest for row, digest in known)
 
 
 def choose(stored: StoredArrays, current: NDArray[np.bool_], cells: Sequence[Cells] = ()) -> Timesteps | None:

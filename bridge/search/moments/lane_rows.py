@@ -14,7 +14,6 @@ import numpy as np
 
 from bridge.episodes.open import OpenLocations, open_at
 from bridge.episodes.rows import read_lanes
-from bridge.support.episode_cache import NO_CACHE
 from embedders.base import validate_windows
 from embedders.image.sketches import sketches
 from embedders.standardise import scales, standardise
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.pictures.features import FeatureFiles
-    from bridge.support.episode_cache import EpisodeCache
     from catalog.records import EpisodeRow
     from embedders.numeric import Rows
     from embedders.space import Space, Statistics
@@ -98,18 +96,12 @@ def read_window(file: EpisodeReader, row: EpisodeRow, space: Space, features: Fe
 class LaneRows:
     """Prepared rows of catalogued episodes, with an LRU cache that is valid while files and scaling stay the same.
 
-    features: those of the encoder of sketches; needed for cameras. cache: of episodes that need not be opened.
+    features: those of the encoder of sketches; needed for cameras.
     """
 
-    def __init__(
-        self,
-        cache_bytes: int = _CACHE_BYTES,
-        features: FeatureFiles | None = None,
-        cache: EpisodeCache = NO_CACHE,
-    ) -> None:
+    def __init__(self, cache_bytes: int = _CACHE_BYTES, features: FeatureFiles | None = None) -> None:
         self._cache_bytes = cache_bytes
         self._features = features
-        self._episodes = cache
         self._cache: OrderedDict[_Key, _CachedRows] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -185,9 +177,6 @@ class LaneRows:
                 self._cache.move_to_end(key)
             return cached.rows
         address = row.address
-        if (known := self._episodes.find(row, [lane.name for lane in space.lanes])) is not None:
-            origin = _Origin(scaled, address, (), (Fingerprint(row.size, row.mtime_ns),))
-            return _Opened(row.id, key, read_lanes(known, space, address), origin)
         files: tuple[Fingerprint, ...] = (locations.fingerprint(address),)
         # Between searches, locations stay open, with as many files as are of use then; without a cache, few are.
         with open_at(address) if self._cache_bytes else locations.open(address) as file:

@@ -27,19 +27,19 @@ from catalog.filters.where import EVERYTHING
 from embedders.image.sketches import ENCODER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints, Rows
     from bridge.archive import Archive
+    from bridge.index.array_files import Part
     from bridge.index.base import Answer, Match, Request, Vectors
     from bridge.results import EpisodeRef
     from bridge.search.matches import EpisodeRows
     from bridge.search.moments.refine import Moment
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import View
-    from bridge.support.episode_cache import EpisodeCache
     from bridge.support.workers import Workers
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
@@ -98,13 +98,13 @@ class MomentSearch:
         self._store = TimestepStore(archive)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
-    def store(self, space: Space, pool: Workers, cache: EpisodeCache) -> None:
+    def store(self, space: Space, pool: Workers, known: Iterable[Part]) -> None:
         """Store the timesteps of a Space's episodes, so that the first search need not read their files.
 
-        cache: of episodes that need not be opened.
+        known: digests of episodes and what is scanned of these, whose files need not be opened.
         """
         if len(space.window_shape) < 2:
-            self._store.load(space, self._scaling(space), pool, cache)
+            self._store.load(space, self._scaling(space), pool, known)
 
     def search(self, query: WindowQuery, request: Request, options: MomentOptions) -> FoundMoments:
         """Return the request.top_k moments most similar to the query; fewer only if no more pass the filter."""

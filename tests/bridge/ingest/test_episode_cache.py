@@ -7,9 +7,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from bridge_episodes import counts, episode, files, ingest, rewrite, save, vectors_of
+from bridge_episodes import counts, episode, files, ingest, opened_archive, rewrite, save, spaces_of, vectors_of
 
 from bridge.graph.neighbour_graph import LEAST_EPISODES
+from bridge.ingest import ingestor
+from bridge.search.moments.all_timesteps import TimestepStore
+from bridge.search.moments.lane_rows import LaneRows
+from bridge.support import episode_cache
 from bridge.support.episode_cache import EpisodeCache
 from bridge.support.progress import Silent
 from wshard import Channel
@@ -80,3 +84,39 @@ def test_files_that_change_or_go_later_have_the_vectors_of_what_was_catalogued(t
 
 def test_other_processes_begin_without_any():
     assert pickle.loads(pickle.dumps(EpisodeCache())).__dict__ == EpisodeCache(0).__dict__  # noqa: S301
+
+
+def stored_timesteps(archive):
+    """Return the bytes of each array of what is scanned for moments."""
+    found = sorted((archive / "index").glob("**/timesteps-?.bin"))
+    return {path.name: path.read_bytes() for path in found}
+
+
+def test_timesteps_are_stored_as_they_were_embedded(tmp_path, folder, opened, monkeypatch):
+    monkeypatch.setattr(episode_cache, "MOST_BYTES", 0)
+    ingest(tmp_path / "once", folder, windows="both")
+    assert {*opened.values()} == {3}  # read, sampled and embedded
+    opened.clear()
+    monkeypatch.setattr(ingestor, "ROOM", 1 << 10)
+    ingest(tmp_path / "again", folder, windows="both")
+    assert {*opened.values()} == {4}
+    assert len(stored_timesteps(tmp_path / "once")) == 5
+    assert stored_timesteps(tmp_path / "once") == stored_timesteps(tmp_path / "again")
+
+
+def test_timesteps_of_an_episode_that_another_ingest_changed_are_read_anew(tmp_path, folder):
+    class Disturbed(Silent):
+        def stage(self, what, total):
+            if what == "timesteps":
+                rewrite(files(folder)[1], episode(0, 50, id="task-0-1"))
+                ingest(tmp_path / "archive", files(folder)[1], windows="both")
+
+    assert ingest(tmp_path / "archive", folder, windows="both", progress=Disturbed()).ok
+    with opened_archive(tmp_path / "archive") as archive:
+        rows = archive.catalog.episodes.rows(range(1, 1 + LEAST_EPISODES))
+        (space,) = [space for space in spaces_of(tmp_path / "archive") if space.windows.scales]
+        stored = TimestepStore(archive).load(space, space.scaling)
+        read, stale = LaneRows().load(rows.values(), space, space.scaling)
+        assert (len(read), stale, stored.absent) == (LEAST_EPISODES, set(), set())
+        for id_, one in read.items():
+            np.testing.assert_array_equal(stored.timesteps[id_].rows, one.rows)
