@@ -1,7 +1,8 @@
 """Benchmark RB-T: does it transfer? Labelled sets of many kinds, half of which were never looked at while tuning.
 
 Every set's episodes ask, disturbed in six ways as in RB-A, for the others of their label among all others: mean average
-precision. Series of the UCR and UEA archives: accuracy of the first hit. Planted moments: recall among ten hits.
+precision. Whole searches, also with half of the set in the archive and the other half asking. Series of the UCR and
+UEA archives: accuracy of the first hit. Planted moments: recall among ten hits.
 Prints Markdown tables; --out writes them and JSON.
 
     python benchmarks/retrieval/rb_t.py --half reported --out .bench/rb_t
@@ -22,9 +23,10 @@ from rb_a_disturb import DISTURBANCES
 from rb_ranking import average_precisions
 from rb_t_methods import archive_scores, methods, scanned
 from rb_t_moments import KINDS, planted
+from rb_t_outside import measure_whole
 from rb_t_series import SERIES, TUNED_SERIES, load_series
 from rb_t_series_methods import series_accuracy
-from rb_t_sets import REPORTED, TUNED, load_set
+from rb_t_sets import REAL, REPORTED, TUNED, load_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +41,7 @@ _MEAN: Final = "mean"
 
 @dataclass(frozen=True)
 class Result:
-    """One number: of a part (episodes, series, moments), a set, a method and a disturbance; error: its standard one."""
+    """One number: of a part (such as episodes), a set, a method and a disturbance; error: its standard one."""
 
     part: str
     name: str
@@ -84,6 +86,29 @@ def measure_moments(name: str, archive: Archive) -> Iterator[Result]:
         yield Result("moments", name, method, kind, recall, 0.0)
         yield Result("bounds", name, method, kind, bounds, 0.0)
     print(f"  moments of {name} are measured", flush=True)
+
+
+def measure_outside(name: str, archive: Archive) -> Iterator[Result]:
+    """Yield what whole searches by episodes inside and outside find."""
+    for place, method, precision, first in measure_whole(archive):
+        yield Result("whole", name, method, place, precision, 0.0)
+        yield Result("first", name, method, place, first, 0.0)
+    print(f"  whole searches of {name} are measured", flush=True)
+
+
+def whole_table(results: Sequence[Result]) -> str:
+    """Return mean average precision (precision at 1) of whole searches, by where the queries are from."""
+    mine = {(r.part, r.name, r.method, r.disturbance): r.value for r in results if r.part in {"whole", "first"}}
+    kinds = [*dict.fromkeys((method, place) for _, _, method, place in mine)]
+    names = [*dict.fromkeys(name for _, name, _, _ in mine)]
+    lines = [f"| whole searches | {' | '.join(f'{place}, {method}' for method, place in kinds)} |"]
+    lines.append("|---" * (len(kinds) + 1) + "|")
+    for name in names:
+        cells = [f"{mine['whole', name, *kind]:.3f} ({mine['first', name, *kind]:.3f})" for kind in kinds]
+        lines.append(f"| {name} | {' | '.join(map(_short, cells))} |")
+    means = [np.mean([[mine[part, name, *kind] for part in ("whole", "first")] for name in names], 0) for kind in kinds]
+    lines.append(f"| {_MEAN} | {' | '.join(_short(f'{precision:.3f} ({first:.3f})') for precision, first in means)} |")
+    return "\n".join(lines)
 
 
 def episode_table(results: Sequence[Result]) -> str:
@@ -139,6 +164,8 @@ def report(results: Sequence[Result]) -> str:
     """Return all tables as Markdown."""
     series = [row for row in results if row.part == "series"]
     parts = [episode_table(results), disturbance_table(results)] if any(r.part == "episodes" for r in results) else []
+    if any(row.part == "whole" for row in results):
+        parts.append(whole_table(results))
     if series:
         parts.append(
             _table(series, lambda rows: _short(f"{np.mean([row.value for row in rows]):.3f}"), "1-NN accuracy")
@@ -155,15 +182,23 @@ def main() -> None:
     parser.add_argument("--half", choices=("tuned", "reported"), default="reported", help="which half of the sets")
     parser.add_argument("--sets", nargs="*", help="only these sets")
     parser.add_argument("--no-scans", action="store_true", help="without alignment of all with all (minutes a set)")
-    parser.add_argument("--parts", nargs="+", default=["episodes", "series", "moments"], help="what is measured")
+    parser.add_argument(
+        "--parts", nargs="+", default=["episodes", "whole", "series", "moments"], help="what is measured"
+    )
     rb_outcome.add_option(parser)
     options = parser.parse_args()
     names = TUNED if options.half == "tuned" else REPORTED
     results: list[Result] = []
-    wanted = names if {"episodes", "moments"} & set(options.parts) else ()
+    wanted = [*names, *(name for name, half in REAL.items() if half == options.half)]
+    if {*options.parts} <= {"series"}:
+        wanted = []
     for name in [name for name in wanted if not options.sets or name in options.sets]:
         archive = load_set(name, options.cache)
         if archive is None:
+            continue
+        if "whole" in options.parts:
+            results += measure_outside(name, archive)
+        if name in REAL:  # too short for what else is measured
             continue
         if "episodes" in options.parts:
             results += measure_episodes(name, archive, None if options.no_scans else options.cache)

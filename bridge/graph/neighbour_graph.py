@@ -6,7 +6,6 @@ lead to gets a high value, however far it is from the seeds themselves.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -30,13 +29,14 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 MOST_NEIGHBOURS: Final = 10
-"""Number of neighbours of each episode in archives of a thousand and more; see count_neighbours."""
+"""Number of neighbours of each episode in archives of 317 and more; see count_neighbours."""
 LEAST_EPISODES: Final = 32
 """In fewer, nearly all are neighbours of all."""
 LEAST_GROUPS: Final = 0.37
 """Share of mutual neighbours, beyond chance, below which an archive has no groups that a graph could follow."""
 
 _LEAST_NEIGHBOURS: Final = 6
+_GROWTH: Final = 0.4  # power of the number of episodes that is that of neighbours
 _CANDIDATES: Final = 30  # nearest vectors, of which those are neighbours that are near for how dense it is around both
 _SCALE: Final = 0.5  # of a distance at which nearness falls off, beside the mean distance of neighbours
 _CONTINUE: Final = 0.95  # share of a walk that goes on at each step
@@ -136,7 +136,7 @@ def _solve(walk: Callable[[Floats], Floats], start: Floats, steps: int) -> Float
 
 def count_neighbours(episodes: int) -> int:
     """Return how many neighbours each of so many episodes has: as many as groups of a small archive may have."""
-    return min(max(int(math.log2(episodes)), _LEAST_NEIGHBOURS), MOST_NEIGHBOURS)
+    return min(max(int(episodes**_GROWTH), _LEAST_NEIGHBOURS), MOST_NEIGHBOURS)
 
 
 def build_graph(episodes: Ids, vectors: Vectors) -> NeighbourGraph:

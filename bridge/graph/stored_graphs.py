@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     Weights = NDArray[np.float64] | None
 
-_VERSION: Final = 4
+_VERSION: Final = 5
 _JOINED: Final = 0.1  # share of episodes that may join before the graph is built again
 _MOST_AT_ONCE: Final = 100_000_000  # pairs of episodes that are compared while a search waits: two seconds
 _ROWS: Final = 1024  # vectors read at a time

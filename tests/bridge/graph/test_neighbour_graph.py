@@ -72,7 +72,7 @@ def test_small_groups_count_and_large_ones(count, size):
 
 
 def test_small_archives_have_fewer_neighbours():
-    assert [*map(count_neighbours, (32, 96, 200, 600, 1_024, 10**6))] == [6, 6, 7, 9, 10, 10]
+    assert [*map(count_neighbours, (32, 96, 140, 240, 400, 10**6))] == [6, 6, 7, 8, 10, 10]
 
 
 def test_neighbours_are_the_nearest_for_how_dense_it_is_there():
