@@ -28,7 +28,7 @@ help:
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
 	@echo "make shards   2,000 random filters answered by shards on a Dask cluster, as by one index  (minutes)"
-	@echo "make engines  shards on a real Ray cluster                                        (minutes)"
+	@echo "make engines  the index tests on a real Ray cluster and a real Milvus server  (about 10 minutes)"
 	@echo "make products  what the gate tests with SQLite, with PostgreSQL too"
 	@echo "make torture  kill recordings, ingests, other writers and a cluster at many moments  (about 20 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
@@ -159,11 +159,12 @@ shards: $(VENV)/.dev
 
 # What these servers bring is not needed anywhere else, and some of it is old: what is missing here is installed there.
 .bench/venv-engines/.created: $(VENV)/.dev
-	@echo "== an environment for Ray (half a minute)"
+	@echo "== an environment for Ray and Milvus (a minute)"
 	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-engines
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		>"$$(.bench/venv-engines/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tests.pth"
-	@.bench/venv-engines/bin/python -m pip --disable-pip-version-check -q install --no-compile 'ray[client]==2.60.0'
+	@.bench/venv-engines/bin/python -m pip --disable-pip-version-check -q install --no-compile 'ray[client]==2.60.0' \
+		milvus==2.3.5 pymilvus==3.0.2
 	@touch $@
 
 engines: .bench/venv-engines/.created

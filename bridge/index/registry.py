@@ -23,6 +23,8 @@ BACKENDS: Final[Mapping[str, str]] = {
     "ray": "bridge.index.shards.index:open_shards",
     "http": "bridge.index.deepdata.index:open_deepdata",
     "https": "bridge.index.deepdata.index:open_deepdata",
+    "milvus+http": "bridge.index.milvus.index:open_milvus",
+    "milvus+https": "bridge.index.milvus.index:open_milvus",
 }
 """URL scheme -> "module:function"; the function takes (url, catalog, folder, token)."""
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import ray
+from free_ports import find_ports
 
 HERE = Path(__file__).resolve().parent
 
@@ -60,13 +59,3 @@ def running_head():
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def find_ports(count):
-    """Return free ports, below those that the system and Ray give to others meanwhile."""
-    found = []
-    while len(found) < count:
-        port = random.randint(10_000, 20_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
-    return found

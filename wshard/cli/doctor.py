@@ -22,6 +22,7 @@ OPTIONAL: Final = (
     "psycopg", "watchfiles", "pyarrow", "pandas", "huggingface_hub", "datasets", "h5py", "PIL", "simplejpeg", "av",
     "lance", "zarr", "array_record", "mcap", "mcap_protobuf", "rosbags", "yaml", "rerun", "starlette", "uvicorn",
     "jinja2", "openTSNE", "umap", "pacmap", "webdataset", "obstore", "distributed", "ray",
+    "pymilvus",
 )  # fmt: skip
 PACKAGES: Final = ("bridge", "catalog", "embedders")
 """Those that are installed with wshard, whose names a user's own modules may have, too."""

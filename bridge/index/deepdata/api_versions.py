@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from bridge.index.deepdata.http import Call
+from bridge.index.deepdata.http import Call, Wire
 from bridge.index.deepdata.messages import Ask, Collection, read_collection, read_documents, read_found, read_ids
 from bridge.index.deepdata.settings import CAP
 from wshard.errors import (
@@ -20,16 +21,29 @@ from wshard.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    from bridge.index.deepdata.http import Wire
     from bridge.index.deepdata.messages import Document, Found, Stored
+    from bridge.index.deepdata.rate_limit import Throttle
     from bridge.index.deepdata.settings import Settings
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SEARCH_S: Final = 30.0
 _INSERT_S: Final = 30.0
 _INSERTED_PER_S: Final = 50  # documents; 200 to 600 were measured on a loaded machine
+
+
+class Connections(Protocol):
+    """What is open to one server. breaks: see Wire."""
+
+    breaks: int
+
+    def within(self, seconds: float | None) -> AbstractContextManager[None]:
+        """Limit all requests of this thread in the context to this many seconds, None: not."""
+
+    def close(self) -> None:
+        """Close every connection."""
 
 
 class Dialect(Protocol):
@@ -58,6 +72,12 @@ class Dialect(Protocol):
 
     def fetch(self, name: str, documents: Mapping[int, str], dim: int) -> list[Stored]:
         """Return the documents (id: ref) that exist, with their vectors."""
+
+
+def reach(settings: Settings, throttle: Throttle | None) -> tuple[Connections, Callable[[], Dialect]]:
+    """Return the connections to a server, and what finds out how to speak to it."""
+    wire = Wire(settings, throttle=throttle)
+    return wire, partial(connect, wire, settings)
 
 
 def connect(wire: Wire, settings: Settings) -> Dialect:

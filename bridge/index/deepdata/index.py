@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Self
 
 from bridge.index.base import Answer, IndexFinding, VectorIndex, check_points, check_query
 from bridge.index.deepdata import local_scores
-from bridge.index.deepdata.api_versions import connect
+from bridge.index.deepdata.api_versions import reach
 from bridge.index.deepdata.audit import heal, inspect, remember, renew
 from bridge.index.deepdata.collection import Link, Target, collection_name, create
 from bridge.index.deepdata.fetch import fetch
-from bridge.index.deepdata.http import Wire
 from bridge.index.deepdata.push import push, sweep, sweep_retired
 from bridge.index.deepdata.search import ServerView, ask, complete, look
 from bridge.index.deepdata.settings import read_settings
@@ -48,6 +47,8 @@ class DeepDataIndex(VectorIndex):
     makes an audit due at once. throttle: shared by several clients of one server. Connects on first use.
     """
 
+    _reach = staticmethod(reach)
+
     def __init__(
         self,
         catalog: Catalog,
@@ -62,7 +63,7 @@ class DeepDataIndex(VectorIndex):
         self._folder = folder
         self._settings = settings
         self._always_ask = always_ask
-        self._wire = Wire(settings, throttle=throttle)
+        self._wire, self._connect = self._reach(settings, throttle)
         self._trust = Trust(self._wire, audit_s)
         self._connected: Link | None = None
         self._filters = FilterCache(catalog)
@@ -281,14 +282,14 @@ class DeepDataIndex(VectorIndex):
     def _link(self) -> Link:
         with self._lock:
             if self._connected is None:
-                self._connected = Link(self._catalog, connect(self._wire, self._settings), self._settings)
+                self._connected = Link(self._catalog, self._connect(), self._settings)
             return self._connected
 
     def _living(self, space: Space) -> int:
         """Return the Space's id; raises SpaceMismatchError, and VectorIndexError for other metrics than cosine."""
         if space.metric != COSINE:
             raise VectorIndexError(
-                f"expected a Space with the metric cosine, the only one that {self._settings.base} has, found "
+                f"expected a Space with the metric cosine, the only one that is sent to {self._settings.base}, found "
                 f"{space.metric!r}: search it without a server"
             )
         return self._filters.find_space(space, self._catalog.clock())

@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bridge.index.deepdata.http import Wire
+    from bridge.index.deepdata.api_versions import Connections
 
 
 class Trust:
     """Trust in one server, by Space: it ends after `audit_s` seconds, and when a connection breaks."""
 
-    def __init__(self, wire: Wire, audit_s: float) -> None:
+    def __init__(self, wire: Connections, audit_s: float) -> None:
         self._wire = wire
         self._audit_s = audit_s
         self._audited: dict[str, tuple[float, int]] = {}  # fingerprint: (when, breaks before)

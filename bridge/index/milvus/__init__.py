@@ -1,0 +1,1 @@
+"""The index on a Milvus server: the client of such a server, behind what checks a DeepData server."""
