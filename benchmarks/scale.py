@@ -1,7 +1,8 @@
 """How an archive grows: python benchmarks/scale.py [--episodes 2000 200000] [--folder DIR].
 
 Makes a LeRobot v3 location of each size (20 timesteps an episode, 1,000 episodes a file) and measures, each in a
-process of its own: the first ingest, a rescan with nothing to do, and a process that searches. Largest private memory
+process of its own: the first ingest, a rescan with nothing to do, and a process that searches, also for moments by the
+compiled alignment. Largest private memory
 (files that are mapped do not count) and processor time; the ratio of the largest to the smallest size is what counts.
 --folder keeps the sets for the next run. About 20 minutes with 200,000 episodes.
 """
@@ -33,24 +34,30 @@ COMMAND = "from bridge.cli.entry import main; main()"
 SEARCH = """
 import itertools, statistics, sys, time
 import wshard
+from bridge.alignment.align import get_kernel
 lab = wshard.open_archive(sys.argv[1])
-refs = list(itertools.islice(lab, 0, 2000, 100))
-def median(search):
+refs = list(itertools.islice(lab, 0, 2000, 50))
+moments = [{'state': one.load().observations['state'].data[2:14]} for one in refs]
+def median(search, queries):
     times = []
-    for ref in refs:
+    for query in queries:
         started = time.process_time()
-        search(ref)
+        search(query)
         times.append(time.process_time() - started)
     return 1000 * statistics.median(times)
-lab.search(refs[0])
-print(f"{median(lab.search):.1f} {median(lambda one: lab.search(one, where='reward:-1..')):.1f}"
-      f" {median(lambda one: lab.moments({'state': one.load().observations['state'].data[2:14]})):.1f}")
+median(lab.search, refs[:15])
+median(lab.moments, moments[:15])
+get_kernel().wait()
+median(lab.moments, moments[:5])
+filtered = median(lambda one: lab.search(one, where='reward:-1..'), refs)
+print(f"{median(lab.search, refs):.1f} {filtered:.1f} {median(lab.moments, moments):.1f}")
 """
 
 
 def make_source(folder: Path) -> Path:
     """Write a LeRobot location of two episodes, of which the large ones are made."""
     rng = np.random.default_rng(0)
+    folder.mkdir()
     with open_sink(folder / "source", "lerobot") as sink:
         for number in range(2):
             episode = Episode(
@@ -95,7 +102,7 @@ def main() -> None:
         for count in given.episodes:
             place = folder / f"lerobot-{count}"
             if not (place / "meta/info.json").exists():
-                make_set(make_source(Path(scratch)), place, count, STEPS)
+                make_set(make_source(Path(scratch) / f"{count}"), place, count, STEPS)
             lab = Path(scratch) / f"lab-{count}"
             for name in ("ingest", "rescan"):
                 seconds, peak, _ = run(["-c", COMMAND, "ingest", str(place), "--archive", str(lab)])

@@ -12,6 +12,7 @@ from bridge.search.moments.identical import find_identical, find_source
 from bridge.search.moments.narrow import narrow
 from bridge.search.moments.refine import choose, refine, refine_paced
 from bridge.search.moments.scan import pace
+from bridge.search.moments.steady import steady
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,13 +55,11 @@ def find_best(
     windows = select_candidates(eligible, limits, depth.refined)
     windows = narrow(query, windows, timesteps, depth.refined, sure=limits.top_k)
     windows = windows.joined(scanned.same).joined(scanned.shifted, free=True)
-    moments = [
-        *own,
-        *find_identical(query.rows, (scanned.equal, scanned.shifted), timesteps),
-        *refine(query, windows, timesteps, limits),
-    ]
+    refined, weights = refine(query, windows, timesteps, limits)
     for nearest in scanned.others:
-        moments += refine_paced(nearest, query, timesteps, limits)
+        refined += refine_paced(nearest, query, weights, timesteps)
+    copies = find_identical(query.rows, (scanned.equal, scanned.shifted), timesteps)
+    moments = [*own, *copies, *steady(query, weights, refined, timesteps)]
     return choose(moments, limits, len(own))
 
 

@@ -3,7 +3,8 @@
 1. Every candidate is aligned with the query, near its window's bounds and diagonal.
 2. The best of them are references for weights: where they all are near the query, a difference counts, where they
    differ (the way there, the way back), it counts less. Every candidate is aligned with the query again, so weighted.
-3. The best by both costs are aligned once more around the bounds of 2., at half to twice the speed: the hits.
+3. The best by both costs are aligned once more around the bounds of 2., at half to twice the speed: the hits. So are
+   spans that a scan has found at other speeds.
 
 Candidates that are free resemble the query except for a constant offset. They are aligned after their mean difference
 from it has been removed, for a penalty: only nearly equal ones then rank before unshifted candidates.
@@ -14,14 +15,13 @@ power _SHARED: exactly 0 if the query itself is found. Its score is 1 / (1 + cos
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
-from bridge.search.moments.differences import measure_differences
-from bridge.search.moments.lane_rows import SHORT, PreparedRows
+from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all, measure_all
+from bridge.search.moments.lane_rows import SHORT, SMOOTHED, PreparedRows
 from bridge.search.moments.offsets import Offsets
 from bridge.search.moments.overlap import MomentLimits, suppress
 
@@ -106,11 +106,14 @@ def refine(
     windows: Windows,
     lanes: Mapping[int, PreparedRows],
     limits: MomentLimits,
-) -> list[Moment]:
-    """Return the moments that the best windows were refined to; some may overlap. lanes: rows of their episodes."""
+) -> tuple[list[Moment], Rows]:
+    """Return the moments that the best windows were refined to, some may overlap, and the weight of each query value.
+
+    lanes: rows of their episodes.
+    """
     episodes, spans, rows_of = windows.episodes, windows.spans, lanes.__getitem__
     if not len(episodes):
-        return []
+        return [], np.full(query.rows.shape, 1.0 / query.rows.shape[1])
     steps = len(query.rows)
     stride = min(1 + steps // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
     thinned = query.smooth_for(steps)[::stride]
@@ -128,30 +131,38 @@ def refine(
     weights = _step_weights(thinned, pieces, traced, references)
     shared = align_all(thinned, pieces.worthy(traced.costs), _WEIGHTED, weights, traced=True)
     weighted = offsets.weigh(measure_differences(thinned, pieces, shared.paths, stride, weights))
-    ranked = _Candidates(episodes, shared.spans * stride + firsts, _combine_costs(own, weighted, steps))
+    ranked = _Candidates(episodes, shared.spans * stride + firsts, combine_costs(own, weighted, steps))
     max_count = max(_FINALISTS, 2 * limits.top_k)
     best = ranked.best(MomentLimits(max_count, max(_SAME_MOMENT, limits.max_overlap), limits.per_episode))
     finalists = _Candidates(episodes[best], ranked.spans[best], shared.costs[best])
     weights = np.repeat(weights, stride, axis=0)[: len(query.rows)]
-    return _find_bounds(query.rows, weights, finalists, rows_of, (offsets.take(best), weighted[best]))
+    return _find_bounds(query.rows, weights, finalists, rows_of, (offsets.take(best), weighted[best])), weights
 
 
 def refine_paced(
-    nearest: Nearest, query: PreparedRows, lanes: Mapping[int, PreparedRows], limits: MomentLimits
+    nearest: Nearest, query: PreparedRows, weights: Rows, lanes: Mapping[int, PreparedRows]
 ) -> list[Moment]:
-    """Return the moments that the nearest spans at another speed were refined to, their paths in steps of the query.
+    """Return the moments around the nearest spans at another speed, their paths in steps of the query.
 
-    Costs are multiplied by the change of speed: few rows are like others more often, and an exact copy is one at any.
+    weights: of the query's values, as `refine` returns them. These spans are few and as near as their scan says, so
+    that their bounds alone are sought. Costs are multiplied by the change of speed: few rows are like others more
+    often, and an exact copy is one at any.
     """
-    paced = PreparedRows(nearest.query.rows)
-    windows = Windows(nearest.episodes, nearest.spans, np.zeros(len(nearest.spans), np.bool_))
-    pace, speed = (len(query.rows) - 1) / (len(paced.rows) - 1), nearest.query.speed
-    moments = []
-    for moment in refine(paced, windows, lanes, limits):
-        path = moment.path.copy()
-        path[:, 0] = np.round(path[:, 0] * pace)
-        moments.append(replace(moment, cost=max(speed, 1 / speed) * moment.cost, path=np.unique(path, axis=0)))
-    return moments
+    if not len(nearest.spans):
+        return []
+    rows, speed = nearest.query.rows, nearest.query.speed
+    steps = np.arange(len(rows)) * (len(query.rows) - 1) / (len(rows) - 1)
+    paced = weights[np.round(steps).astype(np.int64)]
+    pieces, firsts = cut_around(nearest.spans, [lanes[episode].rows for episode in nearest.episodes.tolist()])
+    begins = pieces.edges[:-1] + pieces.expected[:, 0]
+    rigid = pieces.rows[begins[:, None] + np.arange(len(rows))] - rows
+    found = align_all(
+        rows, pieces.worthy(np.sqrt((paced * rigid**2).sum(axis=2)).mean(axis=1)), _BOUNDS, paced, traced=True
+    )
+    own, shared = (measure_differences(rows, pieces, found.paths, weights=one) for one in (None, paced))
+    costs = max(speed, 1 / speed) * combine_costs(own, shared, len(rows))
+    paths = [np.stack([np.round(steps[path[:, 0]]).astype(np.int64), path[:, 1]], axis=1) for path in found.paths]
+    return _make_moments(nearest.episodes, firsts, costs, [np.unique(path, axis=0) for path in paths])
 
 
 def choose(moments: Sequence[Moment], limits: MomentLimits, first: int) -> list[Moment]:
@@ -172,6 +183,17 @@ def cut_around(spans: Ints, rows: Sequence[Rows], stride: int = 1) -> tuple[Piec
     lasts = (spans[:, 1] + margins).tolist()
     pieces = [episode[first:last:stride] for episode, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
     return Pieces.of(pieces, (spans - firsts[:, None]) // stride), firsts[:, None]
+
+
+def measure_differences(
+    query: Rows, pieces: Pieces, paths: Sequence[Ints], every: int = 1, weights: Rows | None = None
+) -> Rows:
+    """Return the mean distance of the pairs of each path, weighted by the steps that each pair advances.
+
+    The differences of a pair are first averaged with those of neighbouring pairs, so that noise cancels out. every: the
+    stride with which query and pieces were subsampled.
+    """
+    return measure_all(query, pieces, paths, weights, SMOOTHED // (2 * every))
 
 
 def _step_weights(query: Rows, pieces: Pieces, own: Alignments, references: Ints) -> Rows:
@@ -223,15 +245,21 @@ def _find_bounds(
         )
         for number in np.flatnonzero(free.costs * _PAUSE_FACTOR < limited.costs[slow]).tolist():
             paths[slow[number]] = free.paths[number]
-    costs = _combine_costs(offsets.weigh(measure_differences(query, pieces, paths)), weighted, len(query))
+    costs = combine_costs(offsets.weigh(measure_differences(query, pieces, paths)), weighted, len(query))
+    return _make_moments(best.episodes, firsts, costs, paths)
+
+
+def _make_moments(episodes: Ints, firsts: Ints, costs: Rows, paths: Sequence[Ints]) -> list[Moment]:
+    """Return moments by their paths in pieces of episodes, which begin at firsts [m, 1]."""
     return [
         Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))
         for episode, first, cost, path in zip(
-            best.episodes.tolist(), firsts[:, 0].tolist(), costs.tolist(), paths, strict=True
+            episodes.tolist(), firsts[:, 0].tolist(), costs.tolist(), paths, strict=True
         )
     ]
 
 
-def _combine_costs(own: Rows, shared: Rows, steps: int) -> Rows:
+def combine_costs(own: Rows, shared: Rows, steps: int) -> Rows:
+    """Return the costs of moments: of their mean distance, and of the weighted one; steps: of the query."""
     share = _SHARED if steps >= SHORT else _SHARED_SHORT
     return np.asarray(own ** (1.0 - share) * shared**share)

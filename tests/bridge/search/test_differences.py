@@ -9,7 +9,7 @@ import pytest
 
 from bridge.alignment import align, numpy_kernel
 from bridge.alignment.align import Pieces, Rule, align_all
-from bridge.search.moments.differences import measure_differences
+from bridge.search.moments.refine import measure_differences
 
 
 def slow_difference(query, rows, path, around, weights):

@@ -106,9 +106,8 @@ def alike(query, others):
     (requested,) = prepare_rows([errands(number)[0][start:stop]], scaling)
     episodes = np.array([episode for episode, *_ in found])
     limits = MomentLimits(10, 0.3, None)
-    hits = choose(
-        refine(requested, Windows(episodes, windows, np.zeros(len(episodes), np.bool_)), stored, limits), limits, 0
-    )
+    given = Windows(episodes, windows, np.zeros(len(episodes), np.bool_))
+    hits = choose(refine(requested, given, stored, limits)[0], limits, 0)
     best = [max((overlap(np.array([span]), (one.start, one.stop))[0], aim)
                 for aim, *span in others[one.episode][1]) for one in hits]  # fmt: skip
     return [share >= 0.5 and aim == target for share, aim in best]
