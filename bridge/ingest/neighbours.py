@@ -62,8 +62,9 @@ def prepare_searches(run: Run) -> None:
         _free_memory(run)
         many = _find_grown(run)
         run.cache.clear()
-        _store_timesteps(run, many)  # while copies are written
         run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
+        _free_memory(run)
+        _store_timesteps(run, many)
         _free_memory(run)
         _make_graphs(run, many)
     except (WShardError, OSError, MemoryError) as error:
