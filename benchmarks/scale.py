@@ -2,9 +2,9 @@
 
 Makes a LeRobot v3 location of each size (20 timesteps an episode, 1,000 episodes a file) and measures, each in a
 process of its own: the first ingest, a rescan with nothing to do, and a process that searches, also for moments by the
-compiled alignment. Largest private memory
-(files that are mapped do not count) and processor time; the ratio of the largest to the smallest size is what counts.
---folder keeps the sets for the next run. About 20 minutes with 200,000 episodes.
+compiled alignment. Largest private memory (files that are mapped do not count) and processor time; the ratio of the
+largest to the smallest size is what counts. --folder keeps the sets for the next run. About 20 minutes with 200,000
+episodes.
 """
 
 from __future__ import annotations
