@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,17 @@ def kill(process):
     process.wait()
 
 
+def wait_for_clients(port):
+    """Wait until the client server of a head listens, which it says nothing about."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except OSError:
+            assert time.monotonic() < until, f"no client server at port {port}"
+            time.sleep(0.1)
+
+
 @contextmanager
 def running_head():
     """Run the head of a cluster; yield its process, the URL of its client server, and the address for others."""
@@ -55,6 +67,7 @@ def running_head():
         with started(
             [*options, "--temp-dir", folder, "--min-worker-port", "0", "--max-worker-port", "0"], folder
         ) as head:
+            wait_for_clients(clients)
             yield head, f"ray://127.0.0.1:{clients}", f"127.0.0.1:{port}"
     finally:
         ray.shutdown()

@@ -35,12 +35,10 @@ BALL: Final = 4
 COARSE: Final = 2
 """Every so many-th of the blocks of a query is compared with all places."""
 
-PER_SPAN: Final = 16
-"""Places at which all blocks are compared for each span returned, as neighbours are one span."""
-
 ROUNDING: Final = 1e-5
 """Of squared lengths, in single precision."""
 
+_PER_SPAN: Final = (4, 16)  # places at which all blocks are compared for each span returned, at least and at most
 _FEW: Final = 1 << 13  # places up to which, or up to a share of all, each is compared
 _SHARE: Final = 1 / 32
 _COMPARED: Final = 4  # blocks of a query, at most
@@ -144,6 +142,12 @@ class BlockTemplate:
         stored = [1.0, 0.0] if self.is_of_changes else [1.0]
         ends = np.broadcast_to(stored, (*self.coarse.shape[:-1], len(stored)))
         return np.concatenate([-2 * self.coarse, ends], axis=-1).astype(np.float32)
+
+    @property
+    def per_span(self) -> int:
+        """Places at which all blocks are compared for each span returned, as the neighbours that it covers are one."""
+        least, most = _PER_SPAN
+        return min(most, max(least, len(self.query.rows) // (APART * self.every)))
 
     @property
     def scale(self) -> int:
@@ -288,7 +292,9 @@ class BlockDistances:
 
     def select(self, count: int, limit: float = np.inf) -> tuple[Nearest, Floats]:
         """Return the nearest spans, best first, of which no two start within a third of a span."""
-        nearest, distances = self.choose_phases(self.below(COARSE * limit, PER_SPAN * count))  # misses no nearer ones
+        nearest, distances = self.choose_phases(
+            self.below(COARSE * limit, self.template.per_span * count)
+        )  # misses no nearer ones
         third = max(2, len(self.template.query.rows) // 3)
         keys = nearest.episodes * (1 << 32) + nearest.spans[:, 0] // third
         _, first = np.unique(keys[: np.count_nonzero(distances < limit)], return_index=True)

@@ -16,7 +16,6 @@ from bridge.search.moments.block_distances import (
     BLOCK,
     CHANGE,
     COARSE,
-    PER_SPAN,
     BlockGrid,
     BlockTemplate,
     Nearest,
@@ -183,15 +182,16 @@ class Timesteps(Mapping[int, PreparedRows]):
         found = self.episodes >= 0 if allowed is None else np.isin(self.episodes, allowed)
         grid = BlockGrid(self.episodes, np.where(found, self.lengths, 0), self._block_edges, self.blocks, self.changes)
         blocks, changes = self._balls if np.count_nonzero(found) >= _MOST_PASS * len(self) else self._balls_alone
-        own = NearestPlaces(blocks, grid, _template(queries[0]), PER_SPAN * count, least=_EQUAL)
+        template = _template(queries[0])
+        own = NearestPlaces(blocks, grid, template, template.per_span * count, least=_EQUAL)
         self._find_places([own], blocks, grid)
         same, distances = own.found.select(count)
         rivals = max(1, count // _RIVALS)
         farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
         paced = [
-            NearestPlaces(blocks, grid, _template(one), PER_SPAN * rivals, limit=COARSE * farthest)
-            for one in queries[1:]
-            if len(one.rows) <= grid.lengths.max()
+            NearestPlaces(blocks, grid, one, one.per_span * rivals, limit=COARSE * farthest)
+            for one in map(_template, queries[1:])
+            if len(one.query.rows) <= grid.lengths.max()
         ]
         self._find_places(paced, blocks, grid)
         others = [one.found.select(rivals, farthest)[0] for one in paced]
@@ -224,7 +224,7 @@ class Timesteps(Mapping[int, PreparedRows]):
             return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
         step = APART * CHANGE
         template = BlockTemplate.of(query, step, step, changes=True)
-        places = NearestPlaces(balls, grid, template, PER_SPAN * count, limit=COARSE * limit)
+        places = NearestPlaces(balls, grid, template, template.per_span * count, limit=COARSE * limit)
         self._find_places([places], balls, grid)
         return places.found.select(count, limit)[0]
 
