@@ -146,8 +146,7 @@ class BlockTemplate:
     @property
     def per_span(self) -> int:
         """Places at which all blocks are compared for each span returned, as the neighbours that it covers are one."""
-        least, most = _PER_SPAN
-        return min(most, max(least, len(self.query.rows) // (APART * self.every)))
+        return int(np.clip(len(self.query.rows) // (APART * self.every), *_PER_SPAN))
 
     @property
     def scale(self) -> int:
@@ -213,8 +212,8 @@ class BlockGrid:
         for begin in range(0, len(places), _AT_ONCE):
             total = template.squares
             for weights, shift in zip(template.weights, template.coarse_shifts, strict=True):
-                rows = self.take(places[begin : begin + _AT_ONCE] + shift, changes=template.is_of_changes)
-                total = total + weights @ rows.T
+                part = places[begin : begin + _AT_ONCE] + shift
+                total = total + weights @ self.take(part, changes=template.is_of_changes).T
             total.min(axis=0, out=found[begin : begin + _AT_ONCE])
         found /= template.scale
         near = np.flatnonzero(found <= limit)
@@ -248,8 +247,7 @@ class BlockDistances:
             return self
         order = np.argpartition(self.distances, most - 1)
         farthest = self.distances[order[most - 1]]
-        chosen = self.distances < max(limit, farthest)
-        equal = np.flatnonzero(self.distances == farthest)
+        chosen, equal = self.distances < max(limit, farthest), np.flatnonzero(self.distances == farthest)
         first = equal[np.argsort(self.places[equal])][: max(0, most - np.count_nonzero(self.distances < farthest))]
         chosen[first] = True
         return replace(self, places=self.places[chosen], distances=self.distances[chosen])
