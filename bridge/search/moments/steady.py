@@ -29,6 +29,7 @@ _MOVES: Final = np.array(
 )
 _POINTS: Final = 12  # of the query, at which all moves are compared
 _SHORTEST: Final = 2  # timesteps
+_NUMBERS: Final = 1 << 18  # read at once: lanes may have many channels
 
 
 def steady(
@@ -40,7 +41,11 @@ def steady(
     like others more often, and an exact copy is one at any.
     """
     length = len(query.rows)
-    others = [one for one in moments if one.cost > 0 and abs(one.stop - one.start - length) > _MOVED]
+    others = [
+        one
+        for one in moments
+        if one.cost > 0 and one.stop - one.start >= _SHORTEST and abs(one.stop - one.start - length) > _MOVED
+    ]
     if not others:
         return [*moments]
     rows = [lanes[moment.episode].rows for moment in others]
@@ -71,17 +76,20 @@ def steady(
 
 def _fit(query: Rows, pieces: Pieces, spans: Ints, lengths: Ints) -> Ints:
     """Return the spans in pieces [m, 2] that are nearest to the query at a steady speed, bounds moved a little."""
-    moved = spans[:, None] + _MOVES
-    steps = moved[..., 1] - moved[..., 0]
-    fits = (moved[..., 0] >= 0) & (moved[..., 1] <= lengths[:, None]) & (steps >= _SHORTEST)
     points = np.linspace(0, 1, _POINTS)
-    times = np.where(fits, moved[..., 0], 0)[..., None] + points * np.where(fits, steps - 1, 0)[..., None]
-    values = _read(pieces.rows, times + pieces.edges[:-1, None, None])
-    differences = values - _read(query, points * (len(query) - 1))
-    costs = np.sqrt(np.einsum("mckd,mckd->mck", differences, differences)).mean(axis=2)
-    costs[~fits] = np.inf
-    chosen: Ints = moved[np.arange(len(spans)), costs.argmin(axis=1)]
-    return chosen
+    wanted, found = _read(query, points * (len(query) - 1)), spans.copy()
+    size = max(1, _NUMBERS // (len(_MOVES) * wanted.size))
+    for first in range(0, len(spans), size):
+        part = slice(first, first + size)
+        moved = spans[part, None] + _MOVES
+        steps = moved[..., 1] - moved[..., 0]
+        fits = (moved[..., 0] >= 0) & (moved[..., 1] <= lengths[part, None]) & (steps >= _SHORTEST)
+        begins = np.where(fits, moved[..., 0], 0) + pieces.edges[:-1][part, None]
+        differences = _read(pieces.rows, begins[..., None] + points * np.where(fits, steps - 1, 0)[..., None]) - wanted
+        costs = np.sqrt(np.einsum("mckd,mckd->mck", differences, differences)).mean(axis=2)
+        costs[~fits] = np.inf
+        found[part] = moved[np.arange(len(moved)), costs.argmin(axis=1)]
+    return found
 
 
 def _read(rows: Rows, times: NDArray[np.float64]) -> Rows:

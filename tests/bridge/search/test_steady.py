@@ -52,6 +52,20 @@ def test_moments_that_are_no_nearer_and_those_of_the_speed_of_the_query_stay_as_
     assert steady(PreparedRows(QUERY), WEIGHTS, [], rows) == []
 
 
+def test_one_timestep_is_at_no_speed_and_many_moments_are_compared_in_parts(monkeypatch):
+    walk = np.random.default_rng(3).normal(size=(90, 3)).cumsum(axis=0)
+    path = np.array([[0, 10], [STEPS - 1, 30]])
+    given = [Moment(7, 5, 6, 9.0, path), *(Moment(7, place, place + 20, 9.0, path) for place in range(0, 70, 7))]
+    arguments = (PreparedRows(QUERY), WEIGHTS, given, {7: PreparedRows(walk)})
+    found = steady(*arguments)
+    assert found[0] is given[0]
+    assert all(one.cost < 9.0 for one in found[1:])
+    monkeypatch.setattr("bridge.search.moments.steady._NUMBERS", 1)
+    assert [(one.start, one.stop, one.cost) for one in steady(*arguments)] == [
+        (one.start, one.stop, one.cost) for one in found
+    ]
+
+
 def test_exact_copies_at_other_speeds_are_found_with_their_bounds_and_said_to_be_equal(tmp_path):
     episodes = [np.random.default_rng(number).normal(size=(100, 3)).cumsum(axis=0) for number in range(12)]
     query = episodes[5][30:74]
