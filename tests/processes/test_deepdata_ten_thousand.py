@@ -68,10 +68,8 @@ def server(tmp_path):
         with live() as settings:
             yield Real(settings)
         return
-    made = Faked(tmp_path / "server")
-    made.start()
-    yield made
-    made.end(signal.SIGKILL)
+    with Faked(tmp_path / "server") as made:
+        yield made
 
 
 def vectors():

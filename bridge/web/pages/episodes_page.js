@@ -38,7 +38,7 @@ class EpisodesPage {
     this.telling = [];
     this.total = 0; // episodes that pass the filter, once they are counted
     this.box = new FilterBox({ label: "Filter", onChange: (text, first) => this.filterBy(text, first) });
-    this.facets = new Facets({ onFilter: (text) => this.filterBy(text) });
+    this.facets = new Facets({ onFilter: (change) => this.filterBy(change(this.where)) });
     this.count = h("p", { class: "count", role: "status" });
     this.actions = h("div", { class: "bar-actions", role: "toolbar", "aria-label": "What to do with the selection" });
     this.table = new EpisodeTable({

@@ -21,10 +21,8 @@ from wshard.testing import make_episode
 
 @pytest.fixture
 def server(tmp_path):
-    made = Process(tmp_path / "server")
-    made.start()
-    yield made
-    made.end(signal.SIGKILL)
+    with Process(tmp_path / "server") as made:
+        yield made
 
 
 @pytest.fixture

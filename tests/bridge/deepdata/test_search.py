@@ -79,14 +79,14 @@ def test_few_vectors_are_answered_from_the_ledger(filled, monkeypatch):
 @pytest.fixture
 def process(tmp_path):
     """Give a server of its own process, and an archive that is open beside it."""
-    server = Process(tmp_path / "server")
-    server.start()
-    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+    with (
+        Process(tmp_path / "server") as server,
+        Catalog.open(tmp_path / "catalog.db", create=True) as catalog,
+    ):
         made = Bench(tmp_path, None, f"http://127.0.0.1:{server.port}", catalog)
         yield server, made
         for index in made.opened:
             index.close()
-    server.end(signal.SIGKILL)
 
 
 @pytest.mark.long

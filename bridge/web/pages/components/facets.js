@@ -19,7 +19,7 @@ const AT_ONCE = 2; // rows that one scrolls to must not wait for all of them
 /** @typedef {{ element: HTMLDetailsElement, body: HTMLElement, search: HTMLInputElement, isChosen: boolean, isLong: boolean, isSeen: boolean }} Place */
 
 export class Facets {
-  /** @param {{ onFilter: (text: string) => void }} options */
+  /** @param {{ onFilter: (change: (where: string) => string) => void }} options what changes the filter of now: counts of an earlier one may still be shown */
   constructor({ onFilter }) {
     this.onFilter = onFilter;
     this.where = "";
@@ -160,7 +160,7 @@ export class Facets {
       h("input", {
         type: "checkbox",
         checked,
-        onchange: () => this.onFilter(toggleValue(this.where, field, one.value)),
+        onchange: () => this.onFilter((where) => toggleValue(where, field, one.value)),
       }),
       h("span", { class: "name" }, PATHS.includes(field) && brief ? ended("span", { title: name }, brief) : brief || name),
       h("span", { class: "count" }, about, number(about ? Number(one.episodes.toPrecision(2)) : one.episodes)),
@@ -176,7 +176,7 @@ export class Facets {
       const counts = /** @type {number[]} */ (found.histograms[0].counts);
       place.isSeen ||= counts.some((count) => count > 0) || valuesOf(this.where, field).length > 0;
       place.element.classList.toggle("nothing", !place.isSeen);
-      const histogram = new Histogram(found.histograms[0], (low, high) => this.onFilter(setRange(this.where, field, low, high)));
+      const histogram = new Histogram(found.histograms[0], (low, high) => this.onFilter((where) => setRange(where, field, low, high)));
       fill(place.body, histogram.element);
       histogram.draw(rangeOf(this.where, field));
     } catch (error) {
