@@ -50,9 +50,9 @@ if MEMORY.is_dir() and disk_usage(MEMORY).free > 4 << 30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 # A deadline would measure the machine, not the code. The gate draws the same examples every time, so that a change is
-# judged by what it changed: fifteen suffice. `make properties` draws others, and more.
+# judged by what it changed: ten suffice. `make properties` draws others, and more.
 _PROFILE = {"deadline": None, "database": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("gate", derandomize=True, max_examples=15, **_PROFILE)
+settings.register_profile("gate", derandomize=True, max_examples=10, **_PROFILE)
 settings.register_profile("properties", max_examples=100, **_PROFILE)
 settings.load_profile(os.environ.get("WSHARD_PROPERTIES", "gate"))
 
@@ -71,12 +71,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the collector from looking, ever again, at the half million objects that stay until the end."""
+    """Keep the collector from looking, ever again, at the half million objects that stay until the end.
+
+    Of what tests make it looks every 50,000 objects: with Python's 700, that took a twelfth of the time.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, *gc.get_threshold()[1:])
         gc.enable()
 
 

@@ -146,13 +146,14 @@ def _draw_frames(elbow: np.ndarray, hand: np.ndarray, block: np.ndarray) -> np.n
     """Return pictures [T, H, W, 3] of the two links and of the block."""
     import numpy as np
 
-    axis = np.linspace(-1.2, 1.2, _PIXELS)
-    grid = np.stack(np.meshgrid(axis, -axis), axis=-1)
+    columns, rows = np.linspace(-1.2, 1.2, _PIXELS), np.linspace(1.2, -1.2, _PIXELS)[:, None]
     frames = np.full((len(hand), _PIXELS, _PIXELS, 3), 24, np.uint8)
-    frames[(np.abs(grid - block[:, None, None]) < 0.1).all(axis=-1)] = (70, 130, 200)
+    block_x, block_y = block.T[..., None, None]
+    frames[(np.abs(columns - block_x) < 0.1) & (np.abs(rows - block_y) < 0.1)] = (70, 130, 200)
     for begin, end, colour in zip((np.zeros_like(elbow), elbow), (elbow, hand), _COLOURS, strict=True):
-        along = (end - begin)[:, None, None]
-        offset = grid - begin[:, None, None]
-        share = np.clip((offset * along).sum(-1) / (along * along).sum(-1), 0, 1)
-        frames[((offset - share[..., None] * along) ** 2).sum(-1) < 0.06**2] = colour
+        begin_x, begin_y = begin.T[..., None, None]
+        along_x, along_y = (end - begin).T[..., None, None]
+        right, up = columns - begin_x, rows - begin_y
+        share = np.clip((right * along_x + up * along_y) / (along_x**2 + along_y**2), 0, 1)
+        frames[(right - share * along_x) ** 2 + (up - share * along_y) ** 2 < 0.06**2] = colour
     return frames

@@ -391,6 +391,7 @@ for start in range(0, len(ids), 10):
 """
 
 READER = """
+import time
 index, seen = EmbeddedIndex(catalog, folder / "index"), 0
 total = 3 * len(catalog.query.ids())
 print("ready", flush=True)
@@ -398,6 +399,8 @@ while seen < total:
     count = index.count(space)
     assert count >= seen and count % 30 == 0, (count, seen)
     seen = count
+    if not seen:
+        time.sleep(0.02)  # the writer is only starting
     answer = index.search(space, unit_vectors(1, 1)[0], Request(10_000, EVERYTHING))
     assert len(answer.matches) >= seen // 3, (len(answer.matches), seen)
 """
@@ -444,14 +447,13 @@ def test_a_process_that_is_killed_while_it_compacts_costs_nothing(tmp_path):
     with opened(tmp_path) as shelf:
         ids = shelf.register(100)
         shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids})
-    for _ in range(2):
-        victim = start(code, tmp_path)
-        victim.stdout.readline()
-        time.sleep(random.random() * 0.2)
-        victim.kill()
-        victim.communicate()
-        with opened(tmp_path, stored=shelf.stored) as again:
-            check_everything(again, space, [1])
+    victim = start(code, tmp_path)
+    victim.stdout.readline()
+    time.sleep(random.random() * 0.2)
+    victim.kill()
+    victim.communicate()
+    with opened(tmp_path, stored=shelf.stored) as again:
+        check_everything(again, space, [1])
 
 
 FULL_DISK = """
@@ -488,7 +490,7 @@ def test_a_full_disk_is_reported_and_search_goes_on(tmp_path):
 def test_threads_share_one_index(tmp_path):
     space, errors = make_space(), []
     with opened(tmp_path, tail_rows=50) as shelf:
-        ids = shelf.register(200)
+        ids = shelf.register(70)
         shelf.put(space, {ids[0]: unit_vectors(2, 0)})
 
         def search():
@@ -503,7 +505,7 @@ def test_threads_share_one_index(tmp_path):
             except BaseException as error:  # noqa: BLE001 -- shown by the assertion below
                 errors.append(error)
 
-        threads = [threading.Thread(target=search) for _ in range(4)]
+        threads = [threading.Thread(target=search) for _ in range(3)]
         for thread in threads:
             thread.start()
         for first in range(1, len(ids), 7):
