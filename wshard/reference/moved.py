@@ -1,7 +1,7 @@
 """Import paths that programs and pickled objects have: each leads to the module that is somewhere else here.
 
 `import wshard.data.loader` and `import wshard.training.data.loader` are the same module, never two copies. Type
-checkers read the stubs of the same names (`wshard/data.pyi`) instead.
+checkers read the stubs of the same names (`wshard/data.pyi`) instead: each has one.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib import import_module, reload
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,12 @@ def test_a_path_leads_to_the_module_itself(name, place):
     assert sys.modules[name] is module
     assert module.__name__ == module.__spec__.name == place
     assert find_spec(name) is module.__spec__
+
+
+@pytest.mark.parametrize(("name", "place"), MOVED.items())
+def test_type_checkers_find_a_path_as_python_does(name, place):
+    stub = Path(wshard.__file__).parent.joinpath(*name.split(".")[1:]).with_suffix(".pyi")
+    assert f"from {place} import *" in stub.read_text()
 
 
 def test_modules_of_a_package_are_found_with_it():

@@ -1,0 +1,1 @@
+from wshard.core.array_fields import *

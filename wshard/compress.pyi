@@ -1,0 +1,1 @@
+from wshard.reference.compress import *

@@ -1,0 +1,1 @@
+from wshard.training.shardpack.episodes import *
