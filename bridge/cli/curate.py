@@ -66,7 +66,6 @@ def duplicates(
     --write saves the group of every episode (`collection split --by score.NAME` then keeps groups together),
     --collection saves one episode of each group.
     """
-    from bridge.curation.archive_vectors import find_filled_spaces
     from bridge.curation.duplicates import drop_repeats, find_duplicates, group_episodes
     from bridge.curation.shared_pieces import find_pieces
     from bridge.present.findings import group_twins, present_compared, present_group
@@ -80,18 +79,17 @@ def duplicates(
             twins: list[Twin] = found
             if pieces:
                 twins = drop_repeats([*found, *find_pieces(opened, where or "", within=within, progress=progress)])
-        spaces = find_filled_spaces(opened, where or "")
         groups = group_episodes(opened.catalog.query.ids(where or ""), twins)
         lines = save_result(opened, options, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
     pairs_by_group = group_twins(twins, groups)
     if as_json:
         items = (present_group(group, pairs) for group, pairs in pairs_by_group.items())
-        print_items(items, episodes=len(groups), **present_compared(spaces, found.closest, pieces=pieces))
+        print_items(items, episodes=len(groups), **present_compared(found, pieces=pieces))
         return
     print_twins([twin for pairs in pairs_by_group.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
     print_lines([f"{plural(len(pairs_by_group), 'group')}; {spare} of {len(groups)} episodes are duplicates", *lines])
-    report_compared(spaces, found.closest, pieces=pieces)
+    report_compared(found, plural(len(groups), "episode"), pieces=pieces)
 
 
 @reported()
@@ -109,7 +107,6 @@ def leaks(
 
     Put filters that start with a minus sign after `--`. --collection saves the second set without these episodes.
     """
-    from bridge.curation.archive_vectors import find_filled_spaces
     from bridge.curation.duplicates import drop_repeats, find_leaks
     from bridge.curation.shared_pieces import find_shared
     from bridge.present.findings import present_compared, present_pair
@@ -124,20 +121,19 @@ def leaks(
                 twins = drop_repeats(
                     [*found, *find_shared(opened, left_set, right_set, within=within, progress=progress)]
                 )
-        spaces = find_filled_spaces(opened, left_set | right_set)
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.query.ids(right_set)
         remaining = [id_ for id_ in tested if id_ not in leaked]
         lines = save_result(opened, OutputOptions(collection=collection), {}, picks=remaining)
     if as_json:
         about = {"leaked": len(leaked), "episodes": len(tested)}
-        about |= present_compared(spaces, found.closest, pieces=pieces)
+        about |= present_compared(found, pieces=pieces)
         print_items(map(present_pair, twins), **about)
     else:
         print_twins(twins[:limit])
-        share = f"{len(leaked)} of {len(tested)} episodes of the second set"
-        print_lines([f"{share} are in the first, or duplicate one there", *lines])
-        report_compared(spaces, found.closest, pieces=pieces)
+        tested_set = f"{len(tested)} episodes of the second set"
+        print_lines([f"{len(leaked)} of {tested_set} are in the first, or duplicate one there", *lines])
+        report_compared(found, tested_set, pieces=pieces)
     if twins:
         raise typer.Exit(EXIT_FAILED)
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from textwrap import shorten as shorten_text
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import typer
 
 from bridge.cli.options import open_named
-from bridge.cli.output import print_lines
+from bridge.cli.output import print_lines, print_notes
 from catalog.cli.common import print_table, report_unknown, shorten
 from wshard.cli.common import print_items, printable
 from wshard.core.messages import plural
@@ -19,15 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.duplicates import Twin
+    from bridge.curation.duplicates import Twin, Twins
     from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
-    from embedders.space import Space
-
-
-_WIDTH: Final = 160
 
 
 @dataclass(frozen=True)
@@ -101,16 +96,21 @@ def report_spaces(archive: Archive, where: str | None, name: str | None) -> None
             typer.echo(f"  {plural(len(ids), 'episode')} using {printable(describe(space))}", err=True)
     elif others:
         typer.echo(f"using {printable(describe(groups[0][0]))}", err=True)
+    total, chosen = archive.catalog.query.count(where or ""), sum(len(ids) for _, ids in groups)
+    if chosen < total:
+        typer.echo(f"{total - chosen} of {plural(total, 'episode')} left out: they have no vectors there", err=True)
     if others:
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
 
 
-def report_compared(spaces: Sequence[Space], closest: Twin | None, *, pieces: bool) -> None:
+def report_compared(found: Twins, episodes: str, *, pieces: bool) -> None:
     """Print by which Spaces copies were looked for, which copies were not, and the pair that is nearly one."""
+    from bridge.present.findings import describe_gaps
     from bridge.spaces.identity import describe
 
-    listed = shorten_text("; ".join(map(describe, spaces)), _WIDTH, placeholder=" ...")
-    typer.echo(f"compared by {printable(listed)}", err=True)
+    print_notes([f"compared by {describe(space)}" for space in found.spaces] or ["compared by equal data alone"])
+    print_notes(describe_gaps(found, episodes))
+    closest = found.closest
     if closest is not None:
         pair = " and ".join(shorten(str(row.address)) for row in (closest.left, closest.right))
         least = math.ceil(closest.apart * 1e4) / 1e4

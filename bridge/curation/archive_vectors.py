@@ -96,13 +96,19 @@ def find_whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
 
 
-def find_filled_spaces(archive: Archive, where: Where | str) -> list[Space]:
-    """Return the Spaces of find_whole_spaces that have vectors of matching episodes."""
-    vectors, allowed = archive.catalog.vectors, set(archive.catalog.query.ids(where))
+def find_met(archive: Archive, spaces: Sequence[Space], sets: Sequence[Where | str]) -> tuple[list[Space], int]:
+    """Return in which Spaces episodes of the last set meet another one of the first, and how many of it meet none."""
+    vectors, first, last = archive.catalog.vectors, *({*archive.catalog.query.ids(sets[place])} for place in (0, -1))
     numbers = {row.fingerprint: row.id for row in vectors.spaces()}
-    return [
-        one for one in find_whole_spaces(archive) if not allowed.isdisjoint(vectors.embedded(numbers[one.fingerprint]))
-    ]
+    filled, met = [], set[int]()
+    for space in spaces:
+        known = {*vectors.embedded(numbers[space.fingerprint])}
+        others = known & first
+        here = known & last if len(others) > 1 else (known & last) - others
+        if others and here:
+            filled.append(space)
+            met |= here
+    return filled, len(last - met)
 
 
 def find_window_spaces(archive: Archive, name: str | None = None) -> list[Space]:

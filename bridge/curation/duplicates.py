@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from bridge.archive import expect_archive
-from bridge.curation.archive_vectors import find_whole_spaces, lane_reader
+from bridge.curation.archive_vectors import find_met, find_whole_spaces, lane_reader
 from bridge.curation.lanes_with_gaps import LanesWithGaps
 from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_rate import find_rescaled
@@ -19,7 +19,7 @@ from wshard.core.arguments import finite_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
     from bridge.curation.archive_vectors import EpisodeVectors
@@ -53,7 +53,7 @@ class Twin:
     "near", "rate" (as near, at another rate), or "piece" (only timesteps `span` [start, stop) of the left are in the
     right). Timestep t of the right is timestep t * rate + shift of the left. apart: root mean square of what then
     remains, in standard deviations of the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts
-    0.0035; not averaged at another rate.
+    0.0035; not averaged at another rate; NaN: the file of one could not be read, so nobody knows.
     """
 
     left: EpisodeRow
@@ -66,11 +66,16 @@ class Twin:
 
 
 class Twins(list[Twin]):
-    """Pairs of duplicates, and the closest pair of others that differs little more than the limit, if there is one."""
+    """Pairs of duplicates, the closest pair of others a little beyond the limit, and what could not be compared.
 
-    def __init__(self, twins: Iterable[Twin] = (), closest: Twin | None = None) -> None:
-        super().__init__(twins)
-        self.closest = closest
+    spaces: those in which episodes met. alone: episodes (of the second set) that met none there, so that only equal
+    data shows their copies. unread: pairs of episodes with similar vectors, where the file of one could not be read.
+    """
+
+    closest: Twin | None = None
+    spaces: Sequence[Space] = ()
+    alone: int = 0
+    unread: int = 0
 
 
 def find_duplicates(
@@ -86,8 +91,7 @@ def find_duplicates(
     within: maximum difference (see Twin.apart). space: fingerprint prefix of the Space whose vectors nominate
     candidates; None = all Spaces of whole episodes. Raises QueryError, FilterError.
     """
-    same = _same_data(_rows(archive, where))
-    return _within(within, same, _alike(archive, (where,), within, space, progress))
+    return _find(archive, (where,), _same_data(_rows(archive, where)), within, space, progress)
 
 
 def find_leaks(
@@ -105,20 +109,32 @@ def find_leaks(
     Otherwise like find_duplicates.
     """
     same = _in_both(*(_rows(archive, where) for where in (left, right)))
-    return _within(within, same, _alike(archive, (left, right), within, space, progress))
+    return _find(archive, (left, right), same, within, space, progress)
 
 
-def _within(within: float, same: Iterable[Twin], alike: Iterable[Twin]) -> Twins:
+def _find(
+    archive: Archive,
+    sets: Sequence[Where | str],
+    same: Iterable[Twin],
+    within: float,
+    space: str | None,
+    progress: Progress | None,
+) -> Twins:
     """Return the pairs up to the limit, each once, and the closest of those a little beyond it with other episodes."""
-    found, beyond = [*same], list[Twin]()
-    for twin in alike:
+    spaces, found, beyond, unread = find_whole_spaces(archive, space), [*same], list[Twin](), list[Twin]()
+    for twin in _alike(archive, spaces, sets, within, progress):
         if twin.apart <= within:
             found.append(twin)
         elif twin.apart <= max(_BEYOND * within, WITHIN):
             beyond.append(twin)
+        elif math.isnan(twin.apart):
+            unread.append(twin)
     flagged = {id_ for twin in found for id_ in (twin.left.id, twin.right.id)}
     missed = [twin for twin in beyond if not {twin.left.id, twin.right.id} <= flagged]
-    return Twins(drop_repeats(found), min(missed, key=lambda twin: twin.apart, default=None))
+    twins = Twins(drop_repeats(found))
+    twins.closest, twins.unread = min(missed, key=lambda twin: twin.apart, default=None), len(drop_repeats(unread))
+    twins.spaces, twins.alone = find_met(archive, spaces, sets)
+    return twins
 
 
 def check_within(within: float) -> None:
@@ -163,17 +179,17 @@ def _in_both(left: Sequence[EpisodeRow], right: Sequence[EpisodeRow]) -> Iterato
 
 
 def _alike(
-    archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
+    archive: Archive, spaces: Iterable[Space], sets: Sequence[Where | str], within: float, progress: Progress | None
 ) -> Iterator[Twin]:
     """Yield pairs that are alike by vectors and files, within one set of episodes or between two, at any difference."""
     check_within(within)
-    spaces, gaps = find_whole_spaces(archive, space), LanesWithGaps(archive.catalog)
+    gaps = LanesWithGaps(archive.catalog)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for vectors, distances, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
         nearest = {*map(tuple, ordered[_rank(distances, pairs) < _AT_OTHER_RATES].tolist())}
         for twin in _compared(archive, vectors, ordered, nearest, progress or Silent()):
-            if twin.apart > within or not differs_elsewhere(gaps, vectors[0].space, twin):
+            if not twin.apart <= within or not differs_elsewhere(gaps, vectors[0].space, twin):
                 yield twin
 
 
@@ -203,21 +219,21 @@ def _compared(
     pairs = np.unique(pairs, axis=0)
     along = left.vectors @ find_main_direction(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
+    has_numbers = len(left.space.window_shape) == 1  # images are compared by their vectors alone
     for here, there in counted(ordered, "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
-        if one.digest == other.digest:
+        comparable = is_comparable(one.length, other.length)
+        if one.digest == other.digest or not (comparable or (here, there) in nearest):
             continue
-        if not is_comparable(one.length, other.length):
-            if (here, there) in nearest:
-                yield _compare_rates(read, one, other)
-            continue
-        rows, others = read(one.id), read(other.id)
-        shift = None if rows is None or others is None else find_shift(rows, others)
         equal = one.length == other.length and np.array_equal(left.vectors[here], right.vectors[there])
-        if shift is not None:
+        rows, others = read(one.id), read(other.id)
+        if rows is None or others is None:
+            if equal or has_numbers:
+                yield Twin(one, other, "vector", 0.0 if equal else math.nan)
+        elif not comparable:
+            yield _compare_rates(one, other, rows, others)
+        elif (shift := find_shift(rows, others)) is not None:
             yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
-        elif equal and (rows is None or others is None):
-            yield Twin(one, other, "vector")
 
 
 def differs_elsewhere(gaps: LanesWithGaps, space: Space, twin: Twin) -> bool:
@@ -225,10 +241,9 @@ def differs_elsewhere(gaps: LanesWithGaps, space: Space, twin: Twin) -> bool:
     return gaps.differ(space, (twin.left, twin.right), (twin.rate, twin.shift), twin.span)
 
 
-def _compare_rates(read: Callable[[int], Rows | None], one: EpisodeRow, other: EpisodeRow) -> Twin:
+def _compare_rates(one: EpisodeRow, other: EpisodeRow, rows: Rows, others: Rows) -> Twin:
     """Return the pair with the difference that remains at another rate, infinite if there is no such rate."""
-    rows, others = read(one.id), read(other.id)
-    found = None if rows is None or others is None else find_rescaled(rows, others)
+    found = find_rescaled(rows, others)
     if found is None:
         return Twin(one, other, "rate", math.inf)
     kind: Kind = "near" if abs(found.rate - 1) < _SAME_RATE else "rate"

@@ -14,11 +14,10 @@ from wshard.core.messages import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bridge.curation.duplicates import Twin
+    from bridge.curation.duplicates import Twin, Twins
     from bridge.episodes.read import Failure
     from bridge.maintenance.findings import Finding
     from bridge.quality.check import Checkup
-    from embedders.space import Space
 
 _LISTED: Final = 3  # episodes with the same problem that are listed one by one
 _ROOT: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*|/?")  # what locations need in common to have a folder in common
@@ -100,10 +99,23 @@ def present_group(group: int, twins: Sequence[Twin]) -> dict[str, Any]:
     return {"group": group, "episodes": members, "pairs": [present_pair(twin) for twin in twins]}
 
 
-def present_compared(spaces: Iterable[Space], closest: Twin | None, *, pieces: bool) -> dict[str, Any]:
-    """Return by which Spaces copies were looked for, whether pieces were, and the closest pair beyond the limit."""
-    missed = None if closest is None else present_pair(closest)
-    return {"spaces": [describe(space) for space in spaces], "pieces": pieces, "closest": missed}
+def present_compared(found: Twins, *, pieces: bool) -> dict[str, Any]:
+    """Return by which Spaces copies were looked for, whether pieces were, the closest pair beyond, and what was not."""
+    missed = None if found.closest is None else present_pair(found.closest)
+    spaces = [describe(space) for space in found.spaces]
+    return {"spaces": spaces, "pieces": pieces, "closest": missed, "alone": found.alone, "unread": found.unread}
+
+
+def describe_gaps(found: Twins, episodes: str) -> list[str]:
+    """Return sentences about what could not be compared; episodes: of what it is a part ("40 episodes")."""
+    gaps = []
+    if found.alone:
+        without = "have no vectors to compare with another's: of these, only copies with equal data are found"
+        gaps.append(f"{found.alone} of {episodes} {without}")
+    if found.unread:
+        why = "files are missing, damaged or changed since the ingest (`wshard fsck`)"
+        gaps.append(f"{plural(found.unread, 'similar pair')} not compared: {why}")
+    return gaps
 
 
 def present_pair(twin: Twin) -> dict[str, Any]:

@@ -9,16 +9,17 @@ from bridge.curation.duplicates import drop_repeats, find_duplicates, find_leaks
 from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers
 from bridge.present.episodes import present_episode, present_ranking
-from bridge.present.findings import group_twins, present_group, present_pair
+from bridge.present.findings import describe_gaps, group_twins, present_group, present_pair
 from bridge.present.jobs import present_job
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from catalog.filters.parse import as_where
 from catalog.filters.where import Compare
+from wshard.core.messages import plural
 from wshard.errors import RequestError
 
 if TYPE_CHECKING:
-    from bridge.curation.duplicates import Twin
+    from bridge.curation.duplicates import Twin, Twins
     from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
     from bridge.web.served import ServedArchive
@@ -80,19 +81,29 @@ def _find_unreviewed(call: ApiCall) -> dict[str, Any]:
 
 def _duplicates(call: ApiCall, progress: Progress) -> _Found:
     archive = call.archive.archive
-    twins: list[Twin] = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
+    found = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
+    twins: list[Twin] = found
     if call["pieces"]:
         twins = drop_repeats([*twins, *find_pieces(archive, call["where"], space=call["space"], progress=progress)])
-    groups = group_twins(twins, group_episodes(archive.catalog.query.ids(call["where"]), twins))
-    return [present_group(group, pairs) for group, pairs in groups.items()], {}
+    ids = archive.catalog.query.ids(call["where"])
+    groups = group_twins(twins, group_episodes(ids, twins))
+    return [present_group(group, pairs) for group, pairs in groups.items()], _gaps(found, plural(len(ids), "episode"))
 
 
 def _leaks(call: ApiCall, progress: Progress) -> _Found:
     left, right = (_read_set(call.archive, call[side]) for side in ("left", "right"))
-    twins: list[Twin] = find_leaks(call.archive.archive, left, right, progress=progress)
+    found = find_leaks(call.archive.archive, left, right, progress=progress)
+    twins: list[Twin] = found
     if call["pieces"]:
         twins = drop_repeats([*twins, *find_shared(call.archive.archive, left, right, progress=progress)])
-    return [present_pair(one) for one in twins], {}
+    tested = call.archive.catalog.query.count(right)
+    return [present_pair(one) for one in twins], _gaps(found, f"{tested} episodes of the second set")
+
+
+def _gaps(found: Twins, episodes: str) -> dict[str, str]:
+    """Return what could not be compared as the reason why there are no more, if anything."""
+    gaps = "; ".join(describe_gaps(found, episodes))
+    return {"cut": gaps} if gaps else {}
 
 
 def _read_set(archive: ServedArchive, text: str) -> Where | str:

@@ -26,7 +26,6 @@ from bridge.curation import (
 )
 from bridge.curation.archive_vectors import (
     choose_space,
-    find_filled_spaces,
     find_whole_spaces,
     group_by_space,
     read_chosen_vectors,
@@ -147,7 +146,24 @@ def test_the_closest_pair_beyond_the_limit_is_said_and_no_space_without_episodes
         (pair,) = find_duplicates(archive, within=found.closest.apart)
         assert pair == found.closest
         assert find_duplicates(archive, "env:task-0").closest is None
-        assert find_filled_spaces(archive, "env:nothing") == []
+        assert [len(find_duplicates(archive, where).spaces) for where in ("", "env:nothing")] == [1, 0]
+
+
+def test_what_could_not_be_compared_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("WSHARD_ARCHIVE", str(tmp_path / "archive"))
+    near = episode(7, 1, 40)
+    save(tmp_path / "data", near, changed(near, "noisy", lambda rows: rows + 0.004), episode(2, 0, 40))
+    other = replace(episode(3, 0, 40), env_id="other", observations={})
+    save(tmp_path / "data", other, replace(other, id="alike", env_id="third", rewards=other.rewards + 1))
+    ingest(tmp_path / "archive", tmp_path / "data")
+    assert "2 of 5 episodes have no vectors to compare" in wshard("duplicates").stderr
+    assert "1 of 1 episodes of the second set have no vectors" in wshard("leaks", "env:other", "env:third").stderr
+    assert "2 of 5 episodes left out" in wshard("outliers", "--neighbors", 1).stderr
+    with opened_archive(tmp_path / "archive") as archive:
+        whole = find_duplicates(archive)
+        (tmp_path / "data" / near.env_id / f"{near.id}.wshard").unlink()
+        assert (len(whole), whole.alone, whole.unread) == (1, 2, 0)
+        assert find_duplicates(archive).unread > 0
 
 
 def test_without_their_files_only_what_is_equal_is_found(tmp_path):

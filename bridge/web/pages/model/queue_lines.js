@@ -7,8 +7,8 @@ import { number, plural } from "../base/format.js";
 export const QUEUES = /** @type {Record<string, { title: string, about: string, why: string, none: string }>} */ ({
   unreviewed: { title: "Unreviewed", why: "Length", about: "Episodes that nobody has reviewed, by name.", none: "Every episode that passes the filter is reviewed." },
   flagged: { title: "Flagged", why: "Findings", about: "Episodes in which checks of quality found something, the newest first.", none: "No check has found anything: run `wshard check` on episodes that were not checked yet, or go on with another queue." },
-  duplicates: { title: "Duplicates", why: "Difference", about: "Episodes with the same data as another one, or nearly the same, in any Space; pieces cut out of others on request.", none: "No two episodes are alike: tick the box above to look for pieces of episodes, too." },
-  leaks: { title: "Leaks", why: "Difference", about: "Episodes of the second set that are copies of episodes of the first.", none: "No episode of the second set is a copy of one of the first." },
+  duplicates: { title: "Duplicates", why: "Difference", about: "Episodes with the same data as another one, or nearly the same, in any Space; pieces cut out of others on request.", none: "No two that could be compared are alike: tick the box above to look for pieces of episodes, too." },
+  leaks: { title: "Leaks", why: "Difference", about: "Episodes of the second set that are copies of episodes of the first.", none: "No episode that could be compared is a copy of one of the first set." },
   outliers: { title: "Outliers", why: "Distance", about: "Episodes that are far even from those most similar to them, the farthest first.", none: "No episode passes the filter and has this Space." },
   mislabeled: { title: "Doubtful labels", why: "Doubt", about: "Episodes whose neighbours have other labels than theirs, the most doubtful first.", none: "No label is doubted by the neighbours of its episode." },
 });
