@@ -1,8 +1,8 @@
 """Choose the lanes of an episode to embed, by name or by a default rule.
 
 By default these are all observation lanes (signal/...) with a number, or a vector or matrix of at most 1024 numbers per
-timestep, of any dtype but bf16. An embedder of frames gets one image lane: the named one, or the only observation lane
-that holds images with sides of at least 16 pixels.
+timestep, of any dtype but bf16; the cells of a grid world are a matrix, too. An embedder of frames gets one image lane:
+the named one, or the only observation lane that holds images with sides of at least 16 pixels.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ def is_vector(lane: LaneDefinition) -> bool:
 
 
 def has_numbers(shape: Sequence[int], dtype: str) -> bool:
-    """Say whether a lane has a number, a vector or a matrix per timestep: no image, not of bf16."""
-    is_matrix = len(shape) > 1 and dtype != "u8" and not _has_images(shape)
-    return (is_matrix or len(shape) <= 1) and dtype not in _NO_NUMBERS
+    """Say whether a lane has a number, a vector or a matrix per timestep: no image, not of bf16.
+
+    Bytes are an image in any order of axes if two have MIN_SIDE or more, else numbers, as cells of a grid world are.
+    """
+    is_image = len(shape) > 1 and (_has_images(shape) or (dtype == "u8" and sorted(shape)[-2] >= MIN_SIDE))
+    return not is_image and dtype not in _NO_NUMBERS
 
 
 def is_picture(lane: LaneDefinition) -> bool:

@@ -151,9 +151,9 @@ def test_windows_that_got_no_vectors_have_no_ids(archive, folder):
 
 
 def test_an_episode_without_observation_vectors_is_catalogued_with_what_it_has(archive, tmp_path):
-    image = Channel.of("camera", np.zeros((30, 8, 8, 3), np.uint8))
+    image = Channel.of("camera", np.zeros((30, 16, 16, 3), np.uint8))
     (path,) = save(tmp_path, episode(observations={"camera": image}))
-    message = r"no observation lane to embed.*signal/camera u8\[8, 8, 3\]"
+    message = r"no observation lane to embed.*signal/camera u8\[16, 16, 3\]"
     with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=message):
         ingestor.ingest_episode(path)
     assert list(episodes_by_path(archive)) == [path]

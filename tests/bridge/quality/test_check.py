@@ -393,7 +393,7 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
 
 
 @SQLITE_ALONE
-@pytest.mark.parametrize("shape", [(8, 8, 3), (1100,)], ids=["images only", "too wide"])
+@pytest.mark.parametrize("shape", [(16, 16, 3), (1100,)], ids=["images only", "too wide"])
 def test_an_episode_without_a_lane_to_embed_is_catalogued_and_reported(archive, folder, shape):
     odd = episode(31)
     odd.observations = {"sight": Channel.of("sight", np.zeros((odd.length, *shape), np.uint8))}
