@@ -11,6 +11,7 @@ from bridge.episodes.file_search import FileSearch, missing_place
 from bridge.episodes.found import DiscoveredEpisodes
 from bridge.episodes.locations import BelongingFiles, Discovery, Listings
 from bridge.episodes.read import Failure, attempt
+from bridge.support.progress import Silent, counted
 from wshard.core.chunks.files import SUFFIX, chunks_of, locate
 from wshard.core.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bridge.episodes.locations import EarlierReadings
+    from bridge.support.progress import Progress
     from wshard.core.files.place import Place as FilePlace
 
     Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
@@ -42,6 +44,7 @@ def discover(
     may_be_gone: bool = False,
     earlier: EarlierReadings | None = None,
     without_maps: bool = False,
+    progress: Progress | None = None,
 ) -> Discovery:
     """Find the episodes at the paths; folders are searched recursively, hidden names are skipped.
 
@@ -61,7 +64,7 @@ def discover(
         except WShardError as error:
             wrong.append((address, error))
     listings = Listings(earlier)
-    episodes = _list_episodes(search, listings)
+    episodes = _list_episodes(search, listings, progress or Silent())
     search.unreadable += listings.unreadable
     without = [path for path in search.without if not _has_some(locate(path.uri), search.locations)]
     wrong += [(EpisodeAddress(locate(path.uri)), _empty(path)) for path in without]
@@ -132,11 +135,11 @@ def _stored_readings(search: FileSearch, earlier: EarlierReadings) -> dict[str, 
     return {path: read_as(parse_read_as(how)[0]) for path, how in stored.items()} if search.without_maps else stored
 
 
-def _list_episodes(search: FileSearch, listings: Listings) -> DiscoveredEpisodes:
+def _list_episodes(search: FileSearch, listings: Listings, progress: Progress) -> DiscoveredEpisodes:
     """Return the episodes of all files and locations; locations that cannot be listed are recorded."""
     search.read_as = ""  # the places are searched
     stored = {} if listings.earlier is None else _stored_readings(search, listings.earlier)
-    for path, is_given in search.unknown.items():
+    for path, is_given in counted([*search.unknown.items()], "looking into files", progress):
         if path in stored:
             search.locations[path] = stored[path]
         else:
@@ -147,7 +150,7 @@ def _list_episodes(search: FileSearch, listings: Listings) -> DiscoveredEpisodes
         else:
             search.unreadable.append(Failure.of(error, EpisodeAddress(path)))
     search.files.leave_out(chunks_of(search.files.paths()))
-    for path in search.locations:
+    for path in counted([*search.locations], "listing", progress):
         format_name, lane_map = parse_read_as(search.stated.get(path, ""))
         if path in stored and not format_name:
             known, known_map = parse_read_as(stored[path])

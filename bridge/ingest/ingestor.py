@@ -223,22 +223,24 @@ class TrajectoryIngestor:
         plans, frames = None if windows is None else as_plans(windows), load_encoder(encoder)  # likewise
         seconds = check_stride(stride, frames)
         inputs = read_inputs(self._archive, paths, columns, layout=layout, into=into, lane_map=lane_map)
-        discovery = self._discover(inputs, may_be_gone=bool(prune), without_maps=lane_map == {})
+        watch = progress or Silent()
+        discovery = self._discover(inputs, watch, may_be_gone=bool(prune), without_maps=lane_map == {})
         report = IngestReport(skipped=discovery.skipped, unread=discovery.unread)
         report.add_failures([*inputs.failed, *discovery.unreadable, *self._unknown(discovery.incomplete)])
         choices = [self._chosen(plan) for plan in plans or self._default_plans()]
         settings = IngestSettings(choices, self._lanes, self._limits, prune, texts, frames, seconds)
         places = (*discovery.folders, *discovery.locations)
         with workers(workers_count, executor, places) as pool, ArraySpool(ROOM, self._archive.folder) as spool:
-            run = Run(self._archive, pool, progress or Silent(), report, IndexSync(self._archive), spool=spool)
+            run = Run(self._archive, pool, watch, report, IndexSync(self._archive), spool=spool)
             run_stages(run, discovery, settings)
         report.seconds = time.perf_counter() - started
         return report
 
-    def _discover(self, inputs: IngestInputs, *, may_be_gone: bool, without_maps: bool) -> Discovery:
+    def _discover(self, inputs: IngestInputs, watch: Progress, *, may_be_gone: bool, without_maps: bool) -> Discovery:
         """Find the episodes; those of known locations are read as before, but for their maps if without_maps."""
         earlier = EarlierReadings(self._archive.catalog, lists_unchanged=False)
-        return discover(inputs.paths, may_be_gone=may_be_gone, earlier=earlier, without_maps=without_maps)
+        how = {"may_be_gone": may_be_gone, "without_maps": without_maps}
+        return discover(inputs.paths, earlier=earlier, progress=watch, **how)
 
     def _unknown(self, incomplete: Sequence[Failure]) -> list[Failure]:
         """Return the failures of episodes that the catalog does not have; others are reported as missing."""

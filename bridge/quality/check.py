@@ -147,6 +147,7 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
         discovery = discover(
             [path if os.path.lexists(path) else names.place(os.fspath(path)) for path in paths],
             earlier=EarlierReadings(catalog),
+            progress=progress,
         )
         warn_of_guesses(discovery.guessed)
         warn_of_unread(discovery.unread)

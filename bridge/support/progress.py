@@ -53,8 +53,9 @@ class Labelled:
 
 
 def counted(items: Sequence[Item], what: str, progress: Progress) -> Iterator[Item]:
-    """Yield the items of a stage and report progress every few hundred."""
-    progress.stage(what, len(items))
+    """Yield the items of a stage and report progress every few hundred; without items there is no stage."""
+    if items:
+        progress.stage(what, len(items))
     for start in range(0, len(items), _BATCH_ITEMS):
         batch = items[start : start + _BATCH_ITEMS]
         yield from batch

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pytest
 
 from bridge.support import progress
+from wshard import TrajectoryIngestor
 
 
 class Clock:
@@ -57,3 +59,17 @@ def test_a_terminal_shows_one_bar_at_a_time():
             bar.stage(stage, 2)
             bar.advance(2)
         assert [task.description for task in bar._bars.tasks if task.visible] == ["queries: windows of 30, 45, w…"]
+
+
+def test_looking_into_files_and_listing_them_are_stages_too(tmp_path):
+    seen: list[tuple[str, int]] = []
+
+    class Watch(progress.Silent):
+        def stage(self, what: str, total: int) -> None:
+            seen.append((what, total))
+
+    for number in range(3):
+        np.savez(tmp_path / f"{number}.npz", obs=np.ones((20, 2)) * number, act=np.zeros((20, 1)))
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        ingestor.ingest(tmp_path, progress=Watch())
+    assert seen[:3] == [("looking into files", 3), ("listing", 3), ("reading", 3)]
