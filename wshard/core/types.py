@@ -166,7 +166,7 @@ class Episode(EqualByValue):
         env_id: The environment that it is from.
         length: T; the default is the length of the first lane.
         timebase: The clock.
-        observations: {id: channel}; arrays [T, ...] become channels.
+        observations: {id: channel}; here and in all of these, arrays [T, ...] become channels.
         actions: As observations.
         rewards: [T], None if not recorded.
         terminations: [T], None if not recorded: where the task ended.
@@ -214,6 +214,9 @@ class Episode(EqualByValue):
     def __post_init__(self) -> None:
         """Accept arrays for channels, and any pair as timestep_range; infer the length where none is given."""
         self.observations, self.actions = _as_channels(self.observations), _as_channels(self.actions)
+        self.uncerts = _as_channels(self.uncerts)
+        if isinstance(self.omens, dict):
+            self.omens = {name: _as_channels(models, f"{name}/") for name, models in self.omens.items()}
         if self.length == 0 and isinstance(self.observations, dict) and isinstance(self.actions, dict):
             lanes = (lane.length for lane in self.lanes().values() if isinstance(lane, Channel))
             self.length = next((length for length in lanes if length), 0)
@@ -237,8 +240,7 @@ class Episode(EqualByValue):
 
     def __contains__(self, name: object) -> bool:
         """Return True for what self[name] takes."""
-        lanes = self.lanes() | self.predictions()
-        return name in lanes or f"signal/{name}" in lanes
+        return not {name, f"signal/{name}"}.isdisjoint(self)
 
     @property
     def is_chunked(self) -> bool:
@@ -281,12 +283,12 @@ class Episode(EqualByValue):
         return replace(copy.deepcopy(replace(self, metadata={})), metadata=dict(self.metadata))
 
 
-def _as_channels(lanes: Any) -> dict[str, Channel]:
+def _as_channels(lanes: Any, owner: str = "") -> dict[str, Channel]:
     """Return the lanes with channels in place of arrays; the same dict if there are none."""
     plain = np.ndarray, EncodedFrames
     if not isinstance(lanes, dict) or not any(isinstance(lane, plain) for lane in lanes.values()):
         return lanes  # type: ignore[no-any-return]  # anything else is refused when it is saved
-    return {name: Channel.of(name, lane) if isinstance(lane, plain) else lane for name, lane in lanes.items()}
+    return {name: Channel.of(owner + name, lane) if isinstance(lane, plain) else lane for name, lane in lanes.items()}
 
 
 def _check_channel(block: str, channel: object, length: int) -> None:

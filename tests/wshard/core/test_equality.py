@@ -120,3 +120,14 @@ def test_listed_episodes_equal_a_list_of_them(tmp_path):
     assert first != [*first][:2]
     assert first != [*reversed(first)]
     assert first != "e0"
+
+
+def test_arrays_of_all_lanes_become_channels(tmp_path):
+    rows = np.arange(12, dtype=np.float32).reshape(6, 2)
+    lanes = {"observations": {"state": rows}, "actions": {"ctrl": rows}, "uncerts": {"state/model/std": rows}}
+    one = Episode("e", omens={"state": {"model": rows}}, **lanes)
+    save_wshard(one, tmp_path / "e.wshard")
+    assert load_wshard(tmp_path / "e.wshard").predictions() == one.predictions()
+    assert {*one} == {"signal/state", "action/ctrl", "omen/state/model", "uncert/state/model/std"}
+    assert all(np.array_equal(one[name], rows) and name in one for name in one)
+    assert "state" in one
