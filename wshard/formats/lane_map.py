@@ -28,13 +28,8 @@ _CLOCK = "clock"
 
 
 def encode_lane_map(renamed: Iterable[str] | Mapping[str, str]) -> str:
-    """Return the text form of a lane map, from pairs "OLD=NEW" or a mapping.
-
-    Raises FormatError for an invalid pair, and for two lanes of one name.
-    """
+    """Return the text form of a lane map, from pairs "OLD=NEW" or a mapping; raises FormatError for an invalid pair."""
     pairs = dict(renamed) if isinstance(renamed, Mapping) else dict(map(_parse_pair, renamed))
-    if len({*pairs.values()}) < len(pairs):
-        raise FormatError(f"expected different new names of lanes, found {', '.join(pairs.values())}")
     return ";".join(f"{quote(old, _UNQUOTED)}={quote(new, _UNQUOTED)}" for old, new in sorted(pairs.items()))
 
 
@@ -56,10 +51,10 @@ class MappedSource(WrappedSource):
 
     Names are block names ("signal/observation.state") or ids ("observation.state"); a new id keeps the kind of the old
     name. "reward", "done" and "truncated" name the lanes of steps; in recordings, "clock" names the topic that
-    determines the timesteps. An episode that has the new name instead of the old one stays as it is. without: lanes
-    to leave out, where an episode has them, by their new names.
+    determines the timesteps. Several old names may get one new name: each episode has one of them. One that has the
+    new name instead stays as it is. without: lanes to leave out, where an episode has them, by their new names.
 
-    Raises EntryNotFoundError where an episode has neither, FormatError where two lanes have one name.
+    Raises EntryNotFoundError where an episode has none of them, FormatError where two lanes have one name.
     """
 
     def __init__(self, source: Source, lane_map: str, *, without: Iterable[str] = ()) -> None:
@@ -159,16 +154,16 @@ class _RenamedLanes:
 def _map_names(info: EpisodeInfo, where: str, renamed: Mapping[str, str], without: Iterable[str]) -> dict[str, str]:
     """Return {new block name: old one} of every lane that is not left out."""
     new_names = {}
-    for old, new in renamed.items():
-        block, present = (find_block(name, info.lanes) for name in (old, new))
-        if block is None and present is not None:
-            continue
-        if block is None:
+    for new in dict.fromkeys(renamed.values()):
+        olds = [old for old, name in renamed.items() if name == new]
+        blocks = [block for old in olds if (block := find_block(old, info.lanes)) is not None]
+        if not blocks and find_block(new, info.lanes) is None:
             available = ", ".join(info.lanes) or "none"
-            raise EntryNotFoundError(f"{where}: no lane {old!r} to rename; it has {available}")
-        kind = block.partition("/")[0]
+            raise EntryNotFoundError(f"{where}: no lane {' or '.join(map(repr, olds))} to rename; it has {available}")
         is_block = new in _STEP_LANES or new.startswith(("signal/", "action/"))
-        new_names[block] = new if is_block else f"{kind if '/' in block else 'signal'}/{new}"
+        for block in blocks:
+            kind = block.partition("/")[0]
+            new_names[block] = new if is_block else f"{kind if '/' in block else 'signal'}/{new}"
     names = {new_names.get(block, block): block for block in info.lanes}
     if len(names) < len(info.lanes):
         raise FormatError(f"{where}: the lane map gives two lanes the same name: {', '.join(names)}")

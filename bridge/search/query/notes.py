@@ -99,7 +99,7 @@ def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> li
     counts = {where_text(part): catalog.query.count(part) for part in parts_of(where)}
     if alone := [part for part, count in counts.items() if not count]:
         lines = [f"{part} alone matches 0 of {total}" for part in alone]
-        return [*lines, *suggest_values(catalog.query, where, unknown=False)]
+        return [*suggest_values(catalog.query, where, unknown=False), *lines]
     if matching := catalog.query.count(where):
         return [] if limited else [f"{matching} of {total} match the filter, but none could be compared with the query"]
     each = ", ".join(f"{part} {count}" for part, count in counts.items())

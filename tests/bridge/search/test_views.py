@@ -242,6 +242,7 @@ def test_a_filter_that_excludes_all_is_reported_part_by_part(retriever, archive,
         assert notes({"env_id": "task-1", "where": "env:task-2"}) == (
             "none of 14 episodes meets all conditions; episodes per condition: env:task-1 5, env:task-2 4",
         )
+        assert notes({"where": "not env:x"})[0].endswith("the keyword is NOT")
         assert find(query, env_id="task-1").answered.notes == ()
         assert notes({"min_score": 2.0, "env_id": "task-1"}) == ()
     wshard = partial(command, folder=archive.parent)
