@@ -115,7 +115,7 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
     # Threads wait for the write lock inside SQLite, never for a connection.
     pool = QueuePool(open_connection, max_overflow=-1, dialect=shared_engine.dialect)
     engine = Engine(pool, shared_engine.dialect, shared_engine.url, execution_options={"compiled_cache": _COMPILED})
-    event.listen(engine, "begin", partial(_begin, path))
+    event.listen(engine, "begin", partial(_begin, path, {}))
     return Database(engine, name or str(path), reasons=SQLITE_REASONS, data_version=DataVersion(partial(connect, 0.0)))
 
 
@@ -132,18 +132,31 @@ def _sqlite() -> Engine:
     return engine
 
 
-def _begin(path: Path, connection: Connection) -> None:
+def _begin(path: Path, opened: dict[Path, tuple[int, int]], connection: Connection) -> None:
     """Take SQLite's write lock at the start: a reader that becomes a writer could fail instead of waiting.
 
-    CatalogNotFoundError for writing to a file that was removed: SQLite would write to the deleted file.
+    CatalogNotFoundError for writing to a file that was removed, and for any access to one that another has replaced:
+    SQLite would go on with the deleted file.
     """
     mode = connection.get_execution_options()[MODE]
     if mode != "read" and file_kind(path) == "nothing":
         raise CatalogNotFoundError(f"expected a catalog at {path}, found nothing: it was removed while it was open")
+    if _is_replaced(path, opened):
+        raise CatalogNotFoundError(f"another catalog has replaced the one that is open at {path}: open it again")
     driver: Any = connection.connection.driver_connection  # by SQLAlchemy, these would take ten times as long
     if mode in _SYNCHRONOUS:
         driver.execute(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
     driver.execute("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
+
+
+def _is_replaced(path: Path, opened: dict[Path, tuple[int, int]]) -> bool:
+    """Return whether another file is there than the first time, which `opened` keeps; not where there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  (of every access: a Path takes longer)
+    except OSError:
+        return False
+    found = (status.st_dev, status.st_ino)
+    return opened.setdefault(path, found) != found
 
 
 def access(path: Path) -> str:

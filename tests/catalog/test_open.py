@@ -267,6 +267,20 @@ def test_nothing_is_written_to_a_catalog_that_was_removed(tmp_path: Path) -> Non
         assert catalog.query.count() == 2
 
 
+def test_a_catalog_that_was_made_anew_is_not_taken_for_the_open_one(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    with Catalog.open(path, create=True) as catalog:
+        catalog.episodes.register([make_record(1)])
+        for file in [*tmp_path.iterdir()]:
+            file.unlink()
+        assert catalog.query.count() == 1
+        with Catalog.open(path, create=True) as other:
+            for use in (lambda: catalog.episodes.register([make_record(2)]), catalog.query.count):
+                with pytest.raises(CatalogNotFoundError, match="another catalog has replaced"):
+                    use()
+            assert other.query.count() == 0
+
+
 def test_a_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def fail(_: Database) -> None:
         raise CatalogError("on purpose")
