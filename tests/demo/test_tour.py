@@ -1,4 +1,4 @@
-"""The demo from end to end on a small plan, twice, and stopped in the middle; then what users do with its archive.
+"""The demo from end to end on a small plan, and stopped in the middle; then what users do with its archive.
 
 `make flows` has them do it, and more, with the whole demo archive, whose path is in WSHARD_DEMO.
 """
@@ -60,19 +60,26 @@ def stopped(tmp_path_factory):
     return folder, interrupted_at("Moments", folder)
 
 
-def test_the_demo_runs_and_after_ctrl_c_the_next_run_repeats_nothing(stopped):
-    folder, out = stopped
+def test_the_demo_runs_to_its_end(tmp_path):
+    folder = tmp_path / "archive"
+    out = finished(folder)
     assert f"{COUNT} recorded" in out
     assert f"{COUNT} new, 0 unchanged, {COUNT} embedded, 0 left out" in out
-    out = finished(folder)
-    assert f"0 recorded (0 timesteps), {COUNT} were there already" in out
-    assert f"0 new, {COUNT} unchanged, 0 embedded, 0 left out" in out
     assert "bit for bit" in out
     assert "blocks (default)" in out
     assert re.search(r"^whole state +wshard search( +[01]\.\d{3}){4}$", out, re.MULTILINE)
     assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     with open_archive(folder) as archive:
         assert archive.catalog.query.count() == COUNT
+
+
+@pytest.mark.long
+def test_after_ctrl_c_the_next_run_repeats_nothing(stopped):
+    folder, out = stopped
+    assert f"{COUNT} recorded" in out
+    out = finished(folder)
+    assert f"0 recorded (0 timesteps), {COUNT} were there already" in out
+    assert f"0 new, {COUNT} unchanged, 0 embedded, 0 left out" in out
 
 
 # ---- the archive in the app ----------------------------------------------------------------------------------------

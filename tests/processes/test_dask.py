@@ -37,13 +37,13 @@ def cluster(tmp_path_factory):
 
 def test_a_cluster_makes_the_archive_that_one_process_makes(cluster, tmp_path):
     folder = tmp_path / "episodes"
-    save(folder, *(episode(n % 5, n, 8, spread=3.0) for n in range(300)))
+    save(folder, *(episode(n % 5, n, 8, spread=3.0) for n in range(100)))
     (folder / "broken.wshard").write_bytes(b"SHRD" + bytes(100))
     made = []
     for name, how in (("alone", {}), ("shared", {"executor": cluster})):
         with TrajectoryIngestor(tmp_path / name) as ingestor:
             report = ingestor.ingest(folder, windows="both", **how)
-        assert (report.new, report.embedded, len(report.failed)) == (300, 300, 1)
+        assert (report.new, report.embedded, len(report.failed)) == (100, 100, 1)
         made.append(vectors_of(tmp_path / name))
     assert made[0].keys() == made[1].keys()
     assert all(np.array_equal(rows, made[1][key]) for key, rows in made[0].items())

@@ -56,10 +56,10 @@ class TestShards(IndexContract):
         return self.opened[-1]
 
 
-@pytest.fixture
-def lab(tmp_path):
-    """Return the folder of an archive of 30 episodes."""
-    return make_lab(tmp_path)
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """Return the folder of an archive of 30 episodes, which no test changes."""
+    return make_lab(tmp_path_factory.mktemp("shared"))
 
 
 def test_hits_say_how_many_shards_answered_and_equal_those_of_one_index(cluster, lab):
@@ -127,6 +127,7 @@ def test_a_stopped_worker_is_silent_until_it_goes_on_and_a_lost_scheduler_is_sai
 def test_stale_shards_and_those_of_another_archive_or_version_are_named(cluster, lab, tmp_path, monkeypatch):
     older, url = tmp_path / "older.db", f"{cluster}/named"
     shutil.copy(lab / "catalog.db", older)
+    lab = shutil.copytree(lab, tmp_path / "changed")
     with Catalog.open(older) as catalog, open_shards(url, catalog, lab) as index:
         space, query = space_of(catalog)
         assert index.search(space, query, Request(3, EVERYTHING)).exact

@@ -58,16 +58,26 @@ class Counted(Frames):
         return frames.reshape(len(frames), -1).astype(np.float32)[:, ::7]
 
 
+def make_archive(folder):
+    for number in range(NUMBER):
+        save_wshard(make_episode(number), folder / f"{number}.wshard")
+    save_wshard(
+        Episode("blind", "wall", 5, observations={"state": Channel.of("state", np.eye(5, 2))}), folder / "b.wshard"
+    )
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        assert ingestor.ingest(folder).ok
+    return folder / "archive"
+
+
 @pytest.fixture
 def archive(tmp_path):
-    for number in range(NUMBER):
-        save_wshard(make_episode(number), tmp_path / f"{number}.wshard")
-    save_wshard(
-        Episode("blind", "wall", 5, observations={"state": Channel.of("state", np.eye(5, 2))}), tmp_path / "b.wshard"
-    )
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        assert ingestor.ingest(tmp_path).ok
-    return tmp_path / "archive"
+    return make_archive(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Return an archive that tests only search."""
+    return make_archive(tmp_path_factory.mktemp("shared"))
 
 
 def found(hits):
@@ -97,7 +107,7 @@ def test_a_frame_is_found_where_it_is_however_it_is_given(archive, tmp_path):
         assert retriever.search("ep-3#cam@40:50", 1)[0].score == pytest.approx(1, abs=1e-3)
 
 
-def test_the_best_frame_is_that_of_brute_force(archive):
+def test_the_best_frame_is_that_of_brute_force(shared):
     def rows(frames):
         small = frames.reshape(len(frames), -1).astype(float)
         small -= small.mean(axis=1, keepdims=True)
@@ -110,7 +120,7 @@ def test_the_best_frame_is_that_of_brute_force(archive):
             return frames.reshape(len(frames), -1).astype(np.float32)
 
     wanted = {f"ep-{number}": (rows(camera(number)) @ rows(camera(2)[[33]]).T)[:, 0] for number in range(NUMBER)}
-    with TrajectoryRetriever(archive, Pixels()) as retriever:
+    with TrajectoryRetriever(shared, Pixels()) as retriever:
         hits = retriever.search_similar_episodes("ep-2#cam@33", NUMBER)
         assert [hit.episode_id for hit in hits] == sorted(wanted, key=lambda name: -wanted[name].max())
         for hit in hits:
@@ -118,16 +128,16 @@ def test_the_best_frame_is_that_of_brute_force(archive):
             assert wanted[hit.episode_id][hit.seen.step] == pytest.approx(hit.score, abs=2e-3)
 
 
-def test_moments_have_bounds_around_the_frame(archive):
-    with TrajectoryRetriever(archive) as retriever:
+def test_moments_have_bounds_around_the_frame(shared):
+    with TrajectoryRetriever(shared) as retriever:
         (best, *others) = retriever.search_moments(image="ep-4#cam@60", top_k=3, per_episode=1)
         assert found([best])[0] == ("ep-4", "signal/cam", 60, 1.0)
         assert 30 < best.span[0] <= 60 < best.span[1] < 90
         assert [hit.episode_id != "ep-4" for hit in others] == [True, True]
 
 
-def test_a_picture_and_a_query_are_ranked_together(archive):
-    with TrajectoryRetriever(archive) as retriever:
+def test_a_picture_and_a_query_are_ranked_together(shared):
+    with TrajectoryRetriever(shared) as retriever:
         hits = retriever.search_similar_episodes("ep-1", 4, image="ep-2#cam@9", contributions=True)
         assert {hit.episode_id for hit in hits[:2]} <= {"ep-1", "ep-2", "ep-3", "ep-0"}
         for hit in hits:
@@ -259,19 +269,19 @@ def test_encoded_cameras_are_searched_and_damaged_ones_left_out(encoding, tmp_pa
         ({"image": "ep-0#cam@3", "where": "episode:blind"}, QueryError, "expected episodes with a camera"),
     ],
 )
-def test_wrong_questions_are_refused(archive, options, error, message):
-    with TrajectoryRetriever(archive) as retriever, pytest.raises(error, match=message):
+def test_wrong_questions_are_refused(shared, options, error, message):
+    with TrajectoryRetriever(shared) as retriever, pytest.raises(error, match=message):
         retriever.search(None, **options)
 
 
-def test_encoders_of_other_output_are_refused(archive):
+def test_encoders_of_other_output_are_refused(shared):
     class Broken(Counted):
         fingerprint = "broken"
 
         def encode_frames(self, frames):
             return np.full((len(frames), 3), np.nan, np.float32)
 
-    with TrajectoryRetriever(archive, Broken()) as retriever, pytest.raises(EmbedderError, match="expected finite"):
+    with TrajectoryRetriever(shared, Broken()) as retriever, pytest.raises(EmbedderError, match="expected finite"):
         retriever.search(None, image="ep-0#cam@3")
 
 

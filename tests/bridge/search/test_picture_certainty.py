@@ -62,7 +62,7 @@ KINDS = [
 @pytest.mark.parametrize(("verb", "options"), KINDS, ids=lambda one: " ".join(one) if isinstance(one, dict) else one)
 def test_fewer_hits_are_the_first_of_more_and_exact_ones_those_of_a_full_scan(archive, verb, options):
     with TrajectoryRetriever(archive) as retriever:
-        for image in ("ep-2#top@33", "ep-6#side@154"):
+        for image in ("ep-2#top@33",) if verb == EPISODES else ("ep-6#side@154",):
             ask = {"image": image, **options}
             hits = getattr(retriever, verb)(top_k=NUMBER, **ask)
             full = getattr(retriever, verb)(top_k=NUMBER, **{**ask, "stride": 0})

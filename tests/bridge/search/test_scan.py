@@ -118,7 +118,6 @@ def with_cells(timesteps, count):
     ("kind", "seed", "steps", "noise"),
     [
         ("walk", 0, 8, 0.1),
-        ("walk", 3, 33, 0.1),
         ("walk", 4, 50, 2),
         ("constant", 1, 9, 1),
         ("offset", 2, 20, 0.3),

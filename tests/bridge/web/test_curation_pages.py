@@ -124,7 +124,7 @@ def test_a_queue_goes_on_from_page_to_page_by_mouse_alone_until_its_end(page, ap
     page.get_by_label("filter").fill("env:lift")
     page.get_by_role("button", name="Load").click()
     page.locator("p.count", has_text="4 episodes").wait_for()
-    page.route(re.compile(r"/api/(episodes\?|queues/)"), lambda route: (time.sleep(0.5), route.continue_()))
+    page.route(re.compile(r"/api/(episodes\?|queues/)"), lambda route: (time.sleep(0.2), route.continue_()))
     page.locator(f"{LINE} a", has_text="arm-06").click()  # "Skip" comes before the queue is known
     place = page.get_by_role("navigation", name="Place in the queue")
     toolbar = page.get_by_role("toolbar", name="Decide about this episode")
