@@ -198,8 +198,11 @@ class VectorIndex(Protocol):
         """Return what is stored of numbers derived from all vectors, now or before; None = nothing can be stored."""
         return None
 
-    def wait_for_copies(self) -> None:
-        """Wait for copies on this disk that are being written, and for those that are due; VectorIndexError."""
+    def wait_for_copies(self, *, but_for_last: bool = False) -> None:  # noqa: ARG002
+        """Wait for copies on this disk that are being written, and for those that are due; VectorIndexError.
+
+        but_for_last: the last one may still be written then.
+        """
         return
 
     def check_copy(self, space: Space, *, data: bool = False) -> str:  # noqa: ARG002

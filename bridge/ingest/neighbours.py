@@ -62,11 +62,13 @@ def prepare_searches(run: Run) -> None:
         _free_memory(run)
         many = _find_grown(run)
         run.cache.clear()
-        run.archive.index.wait_for_copies()  # what a copy has is mapped; all else would be read into memory
+        # What a copy has is mapped; all else would be read into memory. The last one is of windows, not for graphs.
+        run.archive.index.wait_for_copies(but_for_last=run.pool.sharing > 1)
         _free_memory(run)
         _store_timesteps(run, many)
         _free_memory(run)
         _make_graphs(run, many)
+        run.archive.index.wait_for_copies()
     except (WShardError, OSError, MemoryError) as error:
         run.report.unprepared = str(error) or "not enough memory"
     except Exception as error:  # noqa: BLE001  (all else is stored by now)

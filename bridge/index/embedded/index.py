@@ -82,17 +82,15 @@ class EmbeddedIndex(VectorIndex):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def wait_for_copies(self) -> None:
-        """Wait for a copy that is being written, and for those that became due meanwhile.
-
-        Raises VectorIndexError if one could not be written.
-        """
+    def wait_for_copies(self, *, but_for_last: bool = False) -> None:
+        """See VectorIndex; copies are written one after the other, those that waited longest first."""
         self._job.wait()
         self._uncopied.forget()
-        while self._uncopied.waiting:
+        while waiting := self._uncopied.waiting:
             with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile
-                self.upsert(self._uncopied.waiting.popitem()[1], [])
-            self._job.wait()
+                self.upsert(waiting.pop(next(iter(waiting))), [])
+            if waiting or not but_for_last:
+                self._job.wait()
 
     close = wait_for_copies
 

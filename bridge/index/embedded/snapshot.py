@@ -33,9 +33,9 @@ _BATCH_ENTRIES: Final = 256  # ledger entries
 _TAIL_NUMBERS: Final = 1 << 18  # in all vectors of a tail: each search compares all, the first one reads them singly
 _INGEST_TAIL_NUMBERS: Final = 2 << 20  # the same during an ingest; these are searched in half a millisecond
 _TAIL_SHARE: Final = 0.05  # of the vectors of a copy, allowed in its tail if that is more
-_INGEST_FACTOR: Final = 8  # on the tail allowed during an ingest, up to half of the vectors of the copy
+_INGEST_FACTOR: Final = 16  # on the tail allowed during an ingest, up to the vectors of the copy
 _LISTS_NUMBERS: Final = 2 << 20  # of all vectors; from here on inverted lists are quicker than comparing all
-_LISTS_INGEST_FACTOR: Final = 8  # on the same during an ingest, as the copy will soon be replaced
+_LISTS_INGEST_FACTOR: Final = 64  # on the same during an ingest, as the copy will soon be replaced
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CopyRule:
         if base and has_lists_now and not had_lists:
             return True
         min_tail = min(self.tail_rows, (_INGEST_TAIL_NUMBERS if ingesting else _TAIL_NUMBERS) // dim)
-        return tail > max(min_tail, _TAIL_SHARE * base, min(base // 2, _INGEST_FACTOR * min_tail) if ingesting else 0)
+        return tail > max(min_tail, _TAIL_SHARE * base, min(base, _INGEST_FACTOR * min_tail) if ingesting else 0)
 
     def has_lists(self, vectors: int, dim: int, *, ingesting: bool = False) -> bool:
         """Return whether a copy of so many vectors of this size has inverted lists."""
