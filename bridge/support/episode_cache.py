@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -56,14 +57,14 @@ class CachedEpisode:
 
 
 class EpisodeCache:
-    """The first episodes that were read, up to MOST_BYTES of them; none in other processes, which read others."""
+    """The first episodes that were read, up to MOST_BYTES of them; sent to a worker process, it is that one's own."""
 
     def __init__(self, most_bytes: int | None = None) -> None:
         self._left = MOST_BYTES if most_bytes is None else most_bytes
         self._episodes: dict[tuple[EpisodeAddress, str], tuple[str, Mapping[str, Declaration], _Arrays]] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return EpisodeCache, (0,)
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return "NO_CACHE" if self is NO_CACHE else (_own_cache, ())
 
     def add(self, address: EpisodeAddress, digest: str, file: EpisodeReader, arrays: _Arrays) -> None:
         """Add lanes of an open episode that were read, if there is room for copies."""
@@ -92,6 +93,12 @@ class EpisodeCache:
         """Forget all episodes, and take no more."""
         self._left = 0
         self._episodes.clear()
+
+
+@lru_cache(maxsize=1)
+def _own_cache() -> EpisodeCache:
+    """Return the cache of this worker process, which reads some of the episodes that it embeds later."""
+    return EpisodeCache()
 
 
 NO_CACHE: Final = EpisodeCache(0)

@@ -308,12 +308,12 @@ def test_large_vectors_are_copied_and_listed_sooner_and_an_ingest_waits():
     assert [rule.is_due(tail, 0, 8) for tail in (20_000, 20_001)] == [False, True]
     assert [rule.is_due(tail, 0, 2048) for tail in (128, 129)] == [False, True]
     assert [rule.is_due(tail, 0, 2048, ingesting=True) for tail in (1024, 1025)] == [False, True]
-    assert [rule.is_due(tail, 60_000, 32, ingesting=True) for tail in (30_000, 30_001)] == [False, True]
+    assert [rule.is_due(tail, 60_000, 32, ingesting=True) for tail in (60_000, 60_001)] == [False, True]
     assert [rule.is_due(tail, 10**7, 32, ingesting=True) for tail in (500_000, 500_001)] == [False, True]
     assert [rule.has_lists(count, 512) for count in (4095, 4096)] == [False, True]
-    assert [rule.has_lists(count, 512, ingesting=True) for count in (32_767, 32_768)] == [False, True]
+    assert [rule.has_lists(count, 512, ingesting=True) for count in (262_143, 262_144)] == [False, True]
     assert rule.is_due(1, 4095, 512)  # the lists
-    assert [rule.is_due(1, count, 512, ingesting=True) for count in (4095, 32_767)] == [False, True]
+    assert [rule.is_due(1, count, 512, ingesting=True) for count in (4095, 262_143)] == [False, True]
 
 
 def test_the_tail_is_read_once_however_many_ingests_end(tmp_path, monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -14,7 +16,7 @@ from bridge.ingest import ingestor
 from bridge.search.moments.all_timesteps import TimestepStore
 from bridge.search.moments.lane_rows import LaneRows
 from bridge.support import episode_cache
-from bridge.support.episode_cache import EpisodeCache
+from bridge.support.episode_cache import NO_CACHE, EpisodeCache
 from bridge.support.progress import Silent
 from wshard import Channel
 from wshard.core.container.reader import ShardReader
@@ -82,8 +84,15 @@ def test_files_that_change_or_go_later_have_the_vectors_of_what_was_catalogued(t
     }
 
 
-def test_other_processes_begin_without_any():
-    assert pickle.loads(pickle.dumps(EpisodeCache())).__dict__ == EpisodeCache(0).__dict__  # noqa: S301
+def test_another_process_has_one_of_its_own():
+    there = """
+import pickle, sys
+first, again, none = (pickle.loads(bytes.fromhex(text)) for text in sys.argv[1:])
+print(first is again, first.__dict__, none.__dict__)
+"""
+    sent = [pickle.dumps(one).hex() for one in (EpisodeCache(), EpisodeCache(), NO_CACHE)]
+    printed = subprocess.run([sys.executable, "-c", there, *sent], check=True, capture_output=True, text=True).stdout
+    assert printed == f"True {EpisodeCache().__dict__} {EpisodeCache(0).__dict__}\n"
 
 
 def stored_timesteps(archive):
