@@ -93,7 +93,6 @@ class GraphStore:
         self._catalog, self._index = archive.catalog, archive.index
         self._graphs: dict[str, _MarkedGraph] = {}
         self._checked: dict[str, tuple[Instant, str]] = {}
-        self._names: dict[str, str] = {}
         self._job = BackgroundJob()
 
     def load(self, space: Space, weights: Weights = None, *, wait: bool = False) -> NeighbourGraph | None:
@@ -108,9 +107,7 @@ class GraphStore:
                 self._follow(space, weights, weighed, wait=wait)
             self._checked[space.fingerprint] = now
         present = self._graphs.get(space.fingerprint)
-        if present is None or present.name != self._names.get(space.fingerprint) or weighed not in present.name:
-            return None
-        return present.graph
+        return None if present is None or weighed not in present.name else present.graph
 
     def _follow(self, space: Space, weights: Weights, weighed: str, *, wait: bool) -> None:
         """Keep the graph of the present vectors: that in memory, the stored one, or one that is made."""
@@ -121,7 +118,6 @@ class GraphStore:
             return
         sources = _find_narrower(rows, space)
         name = " ".join([weighed, *(one.fingerprint for one in sources)])
-        self._names[space.fingerprint] = name
         clock, used = self._catalog.instant().clock, [ids[one.fingerprint] for one in (space, *sources)]
         revision = _join_revisions([self._catalog.vectors.revision(id_) for id_ in used])
         state, derived = (name, self._catalog.edition, revision), self._index.open_derived(space)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.read import Failure
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 ROOM: Final = 1 << 30
 """Bytes of timesteps that wait for being stored."""
 
-_SAMPLE: Final = 64  # episodes whose length is taken for that of all
 _MANY: Final = 0.1  # share of new episodes; fewer join the graph of before, at the next search
 
 
@@ -41,12 +39,9 @@ def find_scaling(run: Run, space: Space, ids: IdSet) -> Statistics | None:
     """
     if not run.spool.has_room or space.scaling is None or not space.windows.scales or len(ids) < LEAST_EPISODES:
         return None
-    from bridge.search.moments.all_timesteps import STORED
+    from bridge.search.moments.all_timesteps import TimestepStore
 
-    rows = run.archive.catalog.episodes.rows([*islice(ids, _SAMPLE)]).values()
-    mean = sum(row.length for row in rows) / max(1, len(rows))
-    is_image = len(space.window_shape) > 1
-    return None if is_image or len(ids) * mean * space.channels > STORED else space.scaling
+    return space.scaling if TimestepStore(run.archive).takes(space, len(ids), ids) else None
 
 
 def prepare_searches(run: Run) -> None:

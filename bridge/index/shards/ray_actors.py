@@ -53,10 +53,14 @@ class RayActors:
 
     @property
     def _ray(self) -> Any:
-        """Ray, as long as it is connected; where the head is lost, it gives up after a while."""
-        if not self._library.is_initialized():
-            raise IndexUnreachableError(f"{self._address}: the head of the cluster does not answer any more")
+        """Ray, as long as it is connected."""
+        self._check_connected()
         return self._library
+
+    def _check_connected(self, cause: Exception | None = None) -> None:
+        """Raise IndexUnreachableError if the head is lost; Ray gives up after a while."""
+        if not self._library.is_initialized():
+            raise IndexUnreachableError(f"{self._address}: the head of the cluster does not answer any more") from cause
 
     def places(self) -> Sequence[str]:
         """Return the ids of the machines."""
@@ -82,14 +86,14 @@ class RayActors:
 
     def send(self, actor: Any, until: float, arguments: Sequence[Any]) -> Callable[[], Reply]:
         """Call an actor; returns what waits for its reply."""
-        if actor not in self._handles or not self._library.is_initialized():
+        self._check_connected()
+        if actor not in self._handles:
             self._handles[actor] = self._make(actor)
         return partial(self._receive, self._handles[actor].call.remote(*arguments), until)
 
     def revive(self, actor: Any, error: Exception) -> None:
         """Forget the handle; the next call makes an actor that Ray could not start again."""
-        if not self._library.is_initialized():
-            raise IndexUnreachableError(f"{self._address}: the head of the cluster does not answer any more") from error
+        self._check_connected(error)
         self._handles.pop(actor, None)  # one that is lost for good is made anew with the next call
 
     def close(self) -> None:

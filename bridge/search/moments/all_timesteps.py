@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -88,16 +88,21 @@ class TimestepStore:
         self._known[space.fingerprint] = now, made
         return made
 
+    def takes(self, space: Space, count: int, some: Iterable[int]) -> bool:
+        """Return whether the timesteps of so many episodes are few enough, by the lengths of some; none of images."""
+        lengths = [row.length for row in self._catalog.episodes.rows([*islice(some, _SAMPLE)]).values()]
+        most = UNSTORED if self._index.open_derived(space) is None else STORED
+        is_image = len(space.window_shape) > 1
+        return not is_image and count * float(np.mean(lengths or [0])) * space.channels <= most
+
     def _follow(self, sources: _Sources, before: AllTimesteps) -> AllTimesteps | None:
         """Return the timesteps of the present episodes: those known or stored, and those of files."""
         space, vectors = sources.reading.space, self._catalog.vectors
-        space_id = next((row.id for row in vectors.spaces() if row.fingerprint == space.fingerprint), None)
-        if space_id is None or len(space.window_shape) > 1:
+        id_ = next((row.id for row in vectors.spaces() if row.fingerprint == space.fingerprint), None)
+        if id_ is None or not self.takes(space, vectors.revision(id_).rows, vectors.sample(id_, _SAMPLE)):
             return None
         derived = self._index.open_derived(space)
-        if self._estimate(space_id) * space.channels > (UNSTORED if derived is None else STORED):
-            return None
-        change = _Change(self._catalog, space_id, sources)
+        change = _Change(self._catalog, id_, sources)
         files = None if derived is None else ArrayFiles(derived.folder, TIMESTEPS)
         found = before.stored if files is None else files.read(before.stored)
         stored = found if found.arrays else before.stored
@@ -106,12 +111,6 @@ class TimestepStore:
         cells = StoredCells() if derived is None else follow(derived.folder, stored, before.cells)
         timesteps = choose(stored, change.compare(stored)[0], cells.read())
         return AllTimesteps(timesteps, frozenset(change.absent), stored, cells)
-
-    def _estimate(self, space_id: int) -> float:
-        """Return about how many timesteps the episodes of a Space have."""
-        vectors = self._catalog.vectors
-        lengths = [row.length for row in self._catalog.episodes.rows(vectors.sample(space_id, _SAMPLE)).values()]
-        return vectors.revision(space_id).rows * float(np.mean(lengths)) if lengths else 0.0
 
 
 @dataclass(frozen=True, eq=False)

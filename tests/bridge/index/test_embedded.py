@@ -316,6 +316,32 @@ def test_large_vectors_are_copied_and_listed_sooner_and_an_ingest_waits():
     assert [rule.is_due(1, count, 512, ingesting=True) for count in (4095, 262_143)] == [False, True]
 
 
+def test_the_last_of_the_copies_that_wait_may_still_be_written(tmp_path, monkeypatch):
+    first, last, may_end, write = make_space("first"), make_space("last"), threading.Event(), disk_copy.write_or_explain
+
+    def write_slowly(folder, *arguments: object):
+        assert folder != home_of(tmp_path, last) or may_end.wait(60)
+        write(folder, *arguments)
+
+    def copied():
+        return [(home_of(tmp_path, space) / "CURRENT").exists() for space in (first, last)]
+
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        index = EmbeddedIndex(catalog, tmp_path / "index", tail_rows=0, lists_rows=8)
+        shelf = Shelf(catalog, index)
+        ids = shelf.register(8)
+        for space in (first, last):
+            shelf.put(space, {id_: unit_vectors(1, id_) for id_ in ids})
+        assert copied() == [False, False]  # they wait for the end
+        monkeypatch.setattr(disk_copy, "write_or_explain", write_slowly)
+        index.wait_for_copies(but_for_last=True)
+        assert copied() == [True, False]
+        may_end.set()
+        index.wait_for_copies()
+        assert copied() == [True, True]
+        check_everything(shelf, last)
+
+
 def test_the_tail_is_read_once_however_many_ingests_end(tmp_path, monkeypatch):
     with opened(tmp_path, tail_rows=20) as shelf:
         ids, space = shelf.register(30), make_space()
