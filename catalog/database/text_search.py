@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from sqlalchemy import FromClause, Select
+    from sqlalchemy.exc import DBAPIError
 
 
 _MAX_INDEXED_LENGTH: Final = 250_000
@@ -57,6 +58,12 @@ def join_rows(statement: Select[Any], separators: Sequence[str]) -> Select[Any]:
     columns = [*statement.subquery().c]
     pairs = zip(columns, separators, strict=True)
     return select(*(_Joined(values, literal(separator, Text()), columns[0]) for values, separator in pairs))
+
+
+def is_too_long(error: DBAPIError) -> bool:
+    """Return whether a statement failed because a text, such as joined rows, was longer than the database allows."""
+    code = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
+    return code in {"SQLITE_TOOBIG", "54000"}
 
 
 def index_words(words: Column[str], key: Column[int]) -> None:

@@ -9,9 +9,10 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError
 
 from catalog.database.schema import document, episode
-from catalog.database.text_search import join_rows
+from catalog.database.text_search import is_too_long, join_rows
 from catalog.filters.to_sql import condition, find_words
 from catalog.filters.where import EVERYTHING, MAX_COMPARISONS, Compare, all_of, any_of
 from catalog.full_text import BOUNDARY, words
@@ -35,9 +36,7 @@ SAMPLED_TEXTS: Final = 256
 
 _SEPARATORS: Final = (",", "\n ")  # of ids and texts
 
-_SAMPLE: Final = join_rows(
-    select(document.c.episode_row, document.c.words).order_by(document.c.episode_row).limit(SAMPLED_TEXTS), _SEPARATORS
-)
+_SAMPLE: Final = select(document.c.words).order_by(document.c.episode_row).limit(SAMPLED_TEXTS)
 
 _READ_AT_ONCE: Final = 100_000  # episodes: databases limit the length of one text
 
@@ -116,12 +115,20 @@ def _load_texts(connection: Connection, where: Where, total: int, clauses: Seque
     """Return those of the `total` matching episodes that contain any of the words."""
     statement = partial(_select_texts, connection, where, clauses)
     if total <= _READ_AT_ONCE:
-        return _read(connection, remember(where, ("words", connection.dialect.name, *clauses), statement))
+        whole = _read(connection, remember(where, ("words", connection.dialect.name, *clauses), statement))
+        if whole is not None:
+            return whole
     found, last = _Found([], []), connection.execute(select(func.max(episode.c.id))).scalar_one()
-    for start in range(0, last + 1, _READ_AT_ONCE):
-        some = _read(connection, statement((start, start + _READ_AT_ONCE - 1)))
-        found.ids.extend(some.ids)
-        found.texts.extend(some.texts)
+    parts = [(start, start + _READ_AT_ONCE - 1) for start in range(0, last + 1, _READ_AT_ONCE)][::-1]
+    while parts:
+        start, stop = parts.pop()
+        some = _read(connection, statement((start, stop)))
+        if some is None:
+            middle = (start + stop) // 2
+            parts += [(middle + 1, stop), (start, middle)]
+        else:
+            found.ids.extend(some.ids)
+            found.texts.extend(some.texts)
     return found
 
 
@@ -140,8 +147,15 @@ def _select_texts(
     return join_rows(statement.select_from(texts), _SEPARATORS)
 
 
-def _read(connection: Connection, statement: Select[Any]) -> _Found:
-    ids, found = connection.execute(statement).one()
+def _read(connection: Connection, statement: Select[Any]) -> _Found | None:
+    """Return what a statement joins, None where that is too long for the database."""
+    try:
+        with connection.begin_nested():  # PostgreSQL ends the transaction otherwise
+            ids, found = connection.execute(statement).one()
+    except DBAPIError as error:
+        if is_too_long(error):
+            return None
+        raise
     if ids is None:
         return _Found([], [])
     texts = " ".join(found.split(_MARK))  # in half the time of replacing the marks
@@ -149,8 +163,8 @@ def _read(connection: Connection, statement: Select[Any]) -> _Found:
 
 
 def _mean_length(connection: Connection) -> float:
-    texts = _read(connection, _SAMPLE).texts
-    return sum(text.count(" ") for text in texts) / len(texts)
+    lengths = [1 + text.count(" ") - text.count(BOUNDARY) for text in connection.scalars(_SAMPLE)]
+    return sum(lengths) / len(lengths)
 
 
 class _Scores(dict[tuple[int, ...], float]):

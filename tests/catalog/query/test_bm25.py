@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from random import Random
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Engine, event
 
 from catalog import Catalog, Compare, EmbeddingRow
 from catalog.full_text import LONGEST, words
@@ -86,6 +87,23 @@ def test_texts_that_are_read_in_parts_rank_alike(catalog, monkeypatch):
     monkeypatch.setattr(bm25, "_READ_AT_ONCE", 2)
     assert [catalog.query.relevant(text, "length:1..", limit=limit) for text, limit in questions] == whole
     assert all(whole)
+
+
+def test_texts_that_are_too_long_together_are_read_in_parts(tmp_path):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        tasks = [{"task": f"fold {'the towel ' * (number % 3 + 1)}"} for number in range(20)]
+        catalog.episodes.register([make_record(number, metadata=one) for number, one in enumerate(tasks)])
+        whole = catalog.query.relevant("towel")
+
+        @event.listens_for(Engine, "before_cursor_execute")
+        def limit(connection, *_):
+            connection.connection.driver_connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 90)
+
+        try:
+            assert catalog.query.relevant("towel") == whole
+        finally:
+            event.remove(Engine, "before_cursor_execute", limit)
+    assert len(whole) == 20
 
 
 def test_only_what_passes_the_filter_is_ranked_and_counted(catalog):
