@@ -163,7 +163,7 @@ def _read(connection: Connection, statement: Select[Any]) -> _Found | None:
 
 
 def _mean_length(connection: Connection) -> float:
-    lengths = [1 + text.count(" ") - text.count(BOUNDARY) for text in connection.scalars(_SAMPLE)]
+    lengths: list[int] = [1 + text.count(" ") - text.count(BOUNDARY) for text in connection.scalars(_SAMPLE)]
     return sum(lengths) / len(lengths)
 
 

@@ -503,7 +503,7 @@ def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
         shelf = Shelf(catalog, index)
         ids = shelf.register(40)
         monkeypatch.setattr(disk_copy, "write", slow)
-        shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids[:20]})
+        shelf.put(space, {id_: unit_vectors(4, id_) for id_ in ids[:20]})
         assert entered.wait(30)
         check_everything(shelf)
         shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids[20:]})
@@ -512,7 +512,7 @@ def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
         assert opened(shelf, tmp_path) is None
         go_on.set()
         index.close()  # what came meanwhile gets its own copy
-        assert opened(shelf, tmp_path).header.vectors == 114
+        assert opened(shelf, tmp_path).header.vectors == 132
         check_everything(shelf)
 
 

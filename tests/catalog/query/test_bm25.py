@@ -96,7 +96,7 @@ def test_texts_that_are_too_long_together_are_read_in_parts(tmp_path):
         whole = catalog.query.relevant("towel")
 
         @event.listens_for(Engine, "before_cursor_execute")
-        def limit(connection, *_):
+        def limit(connection, *_: object):
             connection.connection.driver_connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 90)
 
         try:
