@@ -11,7 +11,7 @@ PATIENT := --timeout 3600 -o faulthandler_timeout=0# tests beyond the gate may t
 GOALS ?= 1020# the first seed of rb_a: goals repeat modulo 50, and those of seeds 0 to 19 were tuned on
 
 .PHONY: help install demo test docs web pages dist installs pictures screens flows bench bench-index policy properties shards engines rb_a rb_b rb_c rb_t rb_n rb_v rb_w peers encoders fuzz torture histories diskfull minute live-deepdata clean \
-	long products lint types rooms manual
+	long products lint types rooms manual suite
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (7 to 18 minutes the first time)"
@@ -29,7 +29,7 @@ help:
 	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
 	@echo "make shards   2,000 random filters answered by shards on a Dask cluster, as by one index  (minutes)"
 	@echo "make engines  the index tests on a real Ray cluster and a real Milvus server  (about 10 minutes)"
-	@echo "make products  what the gate tests with SQLite, with PostgreSQL too"
+	@echo "make products  all tests that can have a catalog on a server, with PostgreSQL"
 	@echo "make torture  kill recordings, ingests, other writers and a cluster at many moments  (about 20 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
@@ -116,9 +116,12 @@ demo: $(VENV)/.demo pages
 # Two at a time, one a core. Three processes that import the tests at once would each compile all of them and what they
 # import, so one does that before, the first time.
 test: $(VENV)/.dev pages
-	@echo "== lint, types, rooms and arrows, the manual; the first time, the tests are compiled (a minute)"
-	@$(MAKE) -s -j 2 types lint rooms manual $(VENV)/collected.txt
-	@echo "== tests, docs and README (7 to 12 minutes on 2 cores)"
+	@echo "== lint, types, rooms and arrows; the first time, the tests are compiled (a minute)"
+	@$(MAKE) -s -j 2 types lint rooms $(VENV)/collected.txt
+	@echo "== tests, docs and README, and beside them the manual (minutes)"
+	@$(MAKE) -s -j 2 suite manual
+
+suite:
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -W error -n 3 --dist worksteal --durations 10 -o run_limit=2400
 
 lint:
@@ -176,8 +179,7 @@ properties: $(VENV)/.dev
 	@WSHARD_LIVES=20 $(BIN)/pytest -W error $(PATIENT) -n 2 tests/bridge/index/test_contract.py tests/bridge/deepdata/test_contract.py -k lives
 
 products: $(VENV)/.dev
-	@WSHARD_PRODUCTS=all $(BIN)/pytest -W error -n 2 tests/bridge/maintenance/test_fsck.py tests/bridge/quality/test_check.py \
-		tests/bridge/ingest/test_watch.py tests/processes/test_minute.py -k postgresql
+	@$(BIN)/pytest -W error -n 2 -m '' tests/bridge tests/catalog tests/processes -k postgresql
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error $(PATIENT) -n 2 -m '' tests/wshard/core/recording/test_recover.py tests/processes/test_ingest.py

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from databases import SQLITE_FIRST
 from sqlalchemy import insert
 
 from catalog import Catalog, Pick
@@ -67,6 +68,7 @@ def test_scores_may_be_numbers_of_numpy(catalog: Catalog) -> None:
     assert catalog.annotations.drop_scores("quality", np.array([first])) == 1
 
 
+@SQLITE_FIRST
 def test_limits_may_be_numbers_of_numpy(catalog: Catalog) -> None:
     two = np.int64(2)
     assert len(catalog.query.select(limit=two).rows) == 2
@@ -75,6 +77,7 @@ def test_limits_may_be_numbers_of_numpy(catalog: Catalog) -> None:
     assert catalog.query.sql("SELECT id FROM episode", limit=two).more is True
 
 
+@SQLITE_FIRST
 def test_picks_and_splits_take_numbers_of_numpy(catalog: Catalog) -> None:
     row = catalog.episodes.get(catalog.query.ids()[0])
     pick = Pick(row.uid, row.digest, np.int64(1), np.int64(3), np.float32(2))
@@ -95,6 +98,7 @@ def test_picks_and_splits_take_numbers_of_numpy(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("ids", [[1.0], [True], ["a"], "abc", 5, None, [np.float64(1)]])
+@SQLITE_FIRST
 def test_invalid_id_is_refused(still: Catalog, ids) -> None:
     for ask in (
         *(
@@ -121,6 +125,7 @@ def test_invalid_id_is_refused(still: Catalog, ids) -> None:
     assert len(still.query.ids("-tag:*")) == 6
 
 
+@SQLITE_FIRST
 def test_limits_and_numbers_that_are_none_are_refused(still: Catalog) -> None:
     for ask, error, message in (
         (lambda: still.query.select(limit=2.5), FilterError, "limit: expected a whole number, found 2.5"),
@@ -156,6 +161,7 @@ def test_limits_and_numbers_that_are_none_are_refused(still: Catalog) -> None:
 
 
 @pytest.mark.parametrize("tag", ["", " ", 5, None, ["a", "b"]])
+@SQLITE_FIRST
 def test_invalid_tag_is_refused(still: Catalog, tag) -> None:
     with pytest.raises(FilterError, match="expected a tag"):
         still.annotations.tag(still.query.ids(), tag)
@@ -171,6 +177,7 @@ def test_an_empty_tag_of_before_can_be_taken_off(catalog: Catalog) -> None:
     assert catalog.annotations.untag([1], "") == 1
 
 
+@SQLITE_FIRST
 def test_arguments_of_other_types_are_refused(still: Catalog) -> None:
     ids = still.query.ids()
     for ask, error, message in (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import tempfile
 import time
@@ -33,7 +32,7 @@ SQLITE_ALONE = pytest.mark.parametrize("product", ["sqlite"], indirect=True)
 """For tests of what is the same wherever the catalog lies."""
 
 SQLITE_FIRST = pytest.mark.parametrize(
-    "product", ["sqlite", "postgresql"] if "WSHARD_PRODUCTS" in os.environ else ["sqlite"], indirect=True
+    "product", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
 )
 """For tests that reach a server only by what others prove of it in the gate; `make products` runs them with both."""
 

@@ -118,6 +118,7 @@ def test_a_queue_goes_on_from_page_to_page_by_keys_alone(page, app):
     assert app.archive.catalog.query.count("review:unsure") == 1
 
 
+@pytest.mark.long
 def test_a_queue_goes_on_from_page_to_page_by_mouse_alone_until_its_end(page, app):
     page.goto(f"{app.url}/review")
     page.get_by_role("link", name="Unreviewed").click()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from databases import SQLITE_FIRST
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -74,6 +75,7 @@ def test_who_did_it_is_text_that_every_database_holds(catalog: Catalog, who: Any
 
 
 @pytest.mark.parametrize("text", ["nul\0", "\ud800"])
+@SQLITE_FIRST
 def test_names_that_no_database_holds_are_not_there(catalog: Catalog, text: str) -> None:
     for ask in (
         catalog.collections.picks,
@@ -90,6 +92,7 @@ def test_names_that_no_database_holds_are_not_there(catalog: Catalog, text: str)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "nul\0", "\ud800"])
+@SQLITE_FIRST
 def test_empty_or_unstorable_text_is_refused(catalog: Catalog, text: str) -> None:
     with pytest.raises(FilterError, match="expected a note"):
         catalog.annotations.add_note([1], text)

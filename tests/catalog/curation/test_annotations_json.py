@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from command_line import app
+from databases import SQLITE_FIRST
 from typer.testing import CliRunner
 
 from catalog import Catalog
@@ -79,6 +80,7 @@ def test_a_fresh_archive_gets_everything_that_was_stated(text: str, fresh: Catal
     assert json.loads(fresh.annotations.export_json())["collections"][0]["query"] == "collection:again"
 
 
+@SQLITE_FIRST
 def test_changed_data_is_found_by_its_path_without_scores(text: str, fresh: Catalog) -> None:
     fresh.episodes.register([replace(RECORDS[0], digest="changed"), *RECORDS[1:3]])
     report = fresh.annotations.import_json(text)
@@ -97,6 +99,7 @@ def test_changed_data_is_found_by_its_path_without_scores(text: str, fresh: Cata
     assert fresh.episodes.rows([1])[1].tags == ("good", "ünïcode %")
 
 
+@SQLITE_FIRST
 def test_what_is_there_stays(text: str, fresh: Catalog) -> None:
     fresh.episodes.register(RECORDS)
     fresh.annotations.set_scores("quality", {1: 0.75})
@@ -123,11 +126,13 @@ def test_what_is_there_stays(text: str, fresh: Catalog) -> None:
         "\ud800",
     ],
 )
+@SQLITE_FIRST
 def test_other_text_is_refused(fresh: Catalog, wrong: str) -> None:
     with pytest.raises(FilterError, match="expected annotations"):
         fresh.annotations.import_json(wrong)
 
 
+@SQLITE_FIRST
 def test_a_document_that_breaks_off_adds_nothing(text: str, fresh: Catalog) -> None:
     fresh.episodes.register(RECORDS)
     document = json.loads(text)
@@ -171,6 +176,7 @@ def test_verbs_write_and_read_the_file(text: str, tmp_path: Path) -> None:
     assert (code, output) == (2, f"error: {file}: {expected}\n")
 
 
+@SQLITE_FIRST
 def test_collections_that_are_there_already_are_not_reported(text: str, fresh: Catalog) -> None:
     fresh.episodes.register(RECORDS)
     assert fresh.annotations.import_json(text).skipped == ()

@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from databases import SQLITE_FIRST
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -295,6 +296,7 @@ def test_fractions_that_are_none_are_refused(fractions) -> None:
 
 
 @pytest.mark.parametrize("by", [(), ("env_id",), ("meta.scene",), ("tag",), ("env_id", "tag")])
+@SQLITE_FIRST
 def test_a_collection_is_split_by_any_field(catalog: Catalog, by: tuple[str, ...]) -> None:
     catalog.episodes.register([make_record(n, metadata={"scene": n % 9}) for n in range(40, 80)])
     catalog.episodes.register([make_record(n, digest=make_record(n - 40).digest) for n in range(80, 90)])
@@ -316,6 +318,7 @@ def test_a_collection_is_split_by_any_field(catalog: Catalog, by: tuple[str, ...
         assert not left & right
 
 
+@SQLITE_FIRST
 def test_a_split_by_what_no_episode_has_is_refused(catalog: Catalog) -> None:
     catalog.collections.save_query("all", "")
     with pytest.raises(CollectionError, match=r"found 'meta\.scen'"):
@@ -323,6 +326,7 @@ def test_a_split_by_what_no_episode_has_is_refused(catalog: Catalog) -> None:
     assert [named.name for named in catalog.collections.all()] == ["all"]
 
 
+@SQLITE_FIRST
 def test_a_part_knows_how_it_was_split_off(catalog: Catalog) -> None:
     catalog.collections.save_query("all", "")
     train, test = catalog.collections.split("all", {"train": 0.5, "test": 0.5}, by=["env_id"], seed=3)
@@ -341,6 +345,7 @@ def test_a_part_knows_how_it_was_split_off(catalog: Catalog) -> None:
 # ---- lists ---------------------------------------------------------------------------------------------------------
 
 
+@SQLITE_FIRST
 def test_a_collection_is_written_as_json_and_csv(catalog: Catalog) -> None:
     odd = 'env "with", commas\nand lines é'
     catalog.episodes.register([make_record(50, env_id=odd)])

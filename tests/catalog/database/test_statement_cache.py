@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from databases import SQLITE_FIRST
 
 from catalog import Catalog, Compare
 from catalog.query import statement_cache
@@ -32,6 +33,7 @@ def found(catalog: Catalog, where: Where | str, **requested: object) -> list[int
     return [row.id for row in catalog.query.select(where, **{"order": "total_reward", "limit": 100, **requested}).rows]  # type: ignore[arg-type]
 
 
+@SQLITE_FIRST
 def test_pages_of_one_filter_begin_at_the_cursor_and_end_at_the_limit(catalog: Catalog) -> None:
     for order in ("total_reward", "-total_reward", "id", "-id"):
         everything = found(catalog, "length:>=0", order=order)
@@ -61,6 +63,7 @@ def test_values_from_other_tables_are_read_again(catalog: Catalog) -> None:
     assert [found(catalog, where) for where in filters] == [[done.id]] * 3
 
 
+@SQLITE_FIRST
 def test_the_cache_is_small_and_has_no_long_lists(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statement_cache, "_MAX_STATEMENTS", 4)
     monkeypatch.setattr(statement_cache, "_statements", {})
@@ -75,6 +78,7 @@ def test_the_cache_is_small_and_has_no_long_lists(catalog: Catalog, monkeypatch:
     assert len(statement_cache._statements) == few
 
 
+@SQLITE_FIRST
 def test_threads_share_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statement_cache, "_MAX_STATEMENTS", 2)
     expected = {limit: found(catalog, f"length:>={limit}", limit=limit) for limit in range(1, 9)}

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from databases import SQLITE_FIRST
 
 from catalog import FIELDS, Catalog, CheckFinding, Facts
 from catalog.curation.export_list import COLUMNS, encode_list
@@ -66,6 +67,7 @@ def test_a_field_is_read_alike_from_the_parts_that_it_needs_and_from_all(catalog
             assert read_field(field, row, known[id_]) == read_field(field, row, everything[id_]), name
 
 
+@SQLITE_FIRST
 def test_facts_hold_the_parts_that_are_requested(catalog: Catalog) -> None:
     first = catalog.query.ids()[0]
     every, some = catalog.query.facts([first])[first], catalog.query.facts([first], parts={"scores"})[first]
@@ -102,6 +104,7 @@ def test_the_table_is_what_the_catalog_says_row_by_row(catalog: Catalog) -> None
         assert found["ingested_at"] == datetime.fromisoformat(row.ingested_at).astimezone(UTC)
 
 
+@SQLITE_FIRST
 def test_columns_have_types_also_where_nothing_passes(catalog: Catalog) -> None:
     kinds = {
         "id": pa.int64(),
@@ -119,6 +122,7 @@ def test_columns_have_types_also_where_nothing_passes(catalog: Catalog) -> None:
     assert catalog.query.to_arrow("env:none").num_rows == 0
 
 
+@SQLITE_FIRST
 def test_columns_and_episodes_are_chosen_as_in_filters(catalog: Catalog) -> None:
     names = ["env", "meta.task", "meta.seed", "meta.odd", "meta.robot.arm", "note", "tag", "meta.none", "lane.x.max"]
     table = catalog.query.to_arrow("env:reach tag:good", columns=names)
@@ -156,6 +160,7 @@ def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert opened.query.to_arrow(columns=["id"]).column(0).to_pylist() == opened.query.ids()
 
 
+@SQLITE_FIRST
 def test_pandas_gets_the_same(catalog: Catalog) -> None:
     frame = catalog.query.to_pandas("env:push")
     assert list(frame["id"]) == catalog.query.ids("env:push")
@@ -173,6 +178,7 @@ def test_a_missing_package_is_named(
         catalog.query.to_pandas()
 
 
+@SQLITE_FIRST
 def test_duckdb_reads_the_table_and_the_file(catalog: Catalog, tmp_path: Path) -> None:
     """The recipe of docs/catalog.md."""
     episodes = catalog.query.to_arrow()
@@ -190,6 +196,7 @@ def test_duckdb_reads_the_table_and_the_file(catalog: Catalog, tmp_path: Path) -
         assert connection.sql('SELECT sum("score.quality") FROM exported').fetchall() == [(1.25,)]
 
 
+@SQLITE_FIRST
 def test_a_list_in_parquet_is_what_the_collection_holds(catalog: Catalog) -> None:
     catalog.collections.save_snapshot("good", "tag:good")
     catalog.episodes.remove(catalog.query.ids()[:1])
@@ -207,6 +214,7 @@ def test_a_list_in_parquet_is_what_the_collection_holds(catalog: Catalog) -> Non
         assert found["path"] == (row and row.path)
 
 
+@SQLITE_FIRST
 def test_a_column_that_is_named_twice_is_there_once(catalog: Catalog) -> None:
     table = catalog.query.to_arrow(columns=["length", "env", "length"])
     assert (table.column_names, table.num_rows) == (["length", "env"], 10)

@@ -7,6 +7,7 @@ import sqlite3
 from random import Random
 
 import pytest
+from databases import SQLITE_FIRST
 from sqlalchemy import Engine, event
 
 from catalog import Catalog, Compare, EmbeddingRow
@@ -63,6 +64,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("metadata", "is_found"), OTHERS.values(), ids=OTHERS)
+@SQLITE_FIRST
 def test_texts_of_other_metadata_are_searched(catalog, metadata, is_found):
     catalog.episodes.register([make_record(9, metadata=metadata)])
     (id_,) = catalog.query.ids("episode:episode_000009")

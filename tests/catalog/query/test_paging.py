@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from databases import SQLITE_FIRST
 
 from catalog import ORDERS, Catalog, EpisodeRow, Facts, build_where
 from catalog.filters.evaluate import read_field
@@ -121,6 +122,7 @@ COMPUTED = (
 
 
 @pytest.mark.parametrize("order", [f"{sign}{name}" for name in COMPUTED for sign in ("", "-")])
+@SQLITE_FIRST
 def test_any_field_of_one_value_is_an_order(still: Catalog, known: tuple, order: str) -> None:
     rows, facts = known
     kinds = (bool, float, str)  # metadata may be of any
@@ -198,11 +200,13 @@ def _cursor(*values: object) -> str:
         ("--length", None),
     ],
 )
+@SQLITE_FIRST
 def test_a_foreign_cursor_or_order_is_refused(still: Catalog, order: str, after: str | None) -> None:
     with pytest.raises(FilterError, match=r"expected .* found"):
         still.query.select(order=order, after=after)
 
 
+@SQLITE_FIRST
 def test_a_page_holds_at_least_one_row(still: Catalog) -> None:
     with pytest.raises(FilterError, match="at least 1, found 0"):
         still.query.select(limit=0)
@@ -210,6 +214,7 @@ def test_a_page_holds_at_least_one_row(still: Catalog) -> None:
 
 @pytest.mark.parametrize("far", [1, 10_000])
 @pytest.mark.parametrize("order", ["id", "env_id", "-total_reward", "success", "meta.mixed", "-meta.mixed", "review"])
+@SQLITE_FIRST
 def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order, far, monkeypatch):
     monkeypatch.setattr(sorted_ids, "_FAR_ROWS", far)
     whole = still.query.select(order=order, limit=1000).rows
@@ -224,6 +229,7 @@ def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order, far, monk
         still.query.select(skip=-1)
 
 
+@SQLITE_FIRST
 def test_far_pages_are_those_of_the_present_catalog(catalog, monkeypatch):
     monkeypatch.setattr(sorted_ids, "_MAX_IDS", 200)
     for order in ("-meta.mixed", "review", "-meta.mixed"):

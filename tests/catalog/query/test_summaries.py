@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from databases import SQLITE_FIRST
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,6 +159,7 @@ def test_a_histogram_of_known_values(location) -> None:
 @pytest.mark.parametrize(
     "by", [(), ("env_id",), ("success", "review"), ("tag",), ("tag", "note_by", "env_id"), ("meta.task", "success")]
 )
+@SQLITE_FIRST
 def test_statistics_by_group(by: tuple[str, ...], filled) -> None:
     catalog, rows, facts = filled
     where = "length:..1000 reward:999000..1001000"
@@ -263,6 +265,7 @@ def test_statistics_of_nothing(filled) -> None:
         lambda c: c.query.count("collection:nobody"),
     ],
 )
+@SQLITE_FIRST
 def test_what_cannot_be_summed_up_is_refused(ask, filled) -> None:
     with pytest.raises(FilterError, match="expected"):
         ask(filled[0])
