@@ -358,7 +358,7 @@ def test_one_timestep_is_enough(archive, tmp_path):
 
 
 def test_episodes_of_other_lanes_live_in_other_spaces(archive, folder):
-    save(folder, make_episode(1), make_episode(2), make_episode(3, image_size=8))
+    save(folder, make_episode(1), make_episode(2), make_episode(3, image_size=16))
     ingest(archive, folder)
     lanes = {tuple((lane.name, lane.shape) for lane in space.lanes) for space in spaces_of(archive)}
     assert lanes == {(("signal/state", (4,)),), (("signal/gripper", ()), ("signal/joint_pos", (7,)))}
