@@ -120,7 +120,7 @@ def _is_unit_length(rows: Vectors) -> NDArray[np.bool_]:
 def _find_near(vectors: Vectors, centroids: Vectors) -> tuple[Labels, Cosines]:
     """Return a centroid near each vector and the cosine to it, NaN where the vector is not of unit length.
 
-    It is the nearest one along the axes on which the centroids differ most: with few axes that takes a third of the
+    It is the nearest one along the axes on which the centroids differ most: of many axes that takes a third of the
     time. Whichever list a vector is in, a search stays exact, since the radius of the list counts it.
     """
     if (axes := _find_axes(centroids)) is None:
@@ -139,7 +139,7 @@ def _find_near(vectors: Vectors, centroids: Vectors) -> tuple[Labels, Cosines]:
 
 def _find_axes(centroids: Vectors) -> Vectors | None:
     """Return up to 64 axes [E, P] on which the centroids differ most, None for so few numbers that all count."""
-    if centroids.shape[1] < 2 * _AXES:
+    if centroids.shape[1] < _AXES + _AXES // 2:
         return None
     wide = centroids.astype(np.float64)
     if len(wide) < wide.shape[1]:  # the axes of fewer products
