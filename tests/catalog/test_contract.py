@@ -75,6 +75,7 @@ DOUBLES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("part", "broken", "caught_by"), DOUBLES)
 def test_the_contract_catches(part: str, broken: Any, caught_by: str, tmp_path: Path) -> None:
     with Catalog.open(tmp_path / "catalog.db", create=True) as double:

@@ -241,6 +241,7 @@ DOUBLES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("broken", "caught_by"), DOUBLES)
 def test_the_contract_catches(broken, caught_by):
     class Contract(EmbedderContract):
@@ -250,6 +251,7 @@ def test_the_contract_catches(broken, caught_by):
         getattr(Contract(), caught_by)()
 
 
+@pytest.mark.long
 def test_the_double_that_breaks_nothing_passes_the_whole_contract():
     class Contract(EmbedderContract):
         make = _Broken

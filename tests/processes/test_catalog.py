@@ -46,7 +46,7 @@ def start(path: Path | str, name: str, batches: int) -> subprocess.Popen[str]:
 
 
 def test_two_processes_write_at_once_and_nothing_is_lost(location: Path | str) -> None:
-    batches = 10
+    batches = 6
     with Catalog.open(location, create=True) as catalog:
         space = catalog.vectors.add_space("fingerprint", "family", "{}").id
         writers = [start(location, name, batches) for name in ("one", "two")]

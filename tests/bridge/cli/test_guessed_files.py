@@ -128,8 +128,10 @@ VERBS = (
 )
 
 
-@pytest.mark.parametrize("name", SURE)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("verb", "name"),
+    [*((verb, "own.csv") for verb in VERBS), *((verb, name) for verb in ("cat", "search") for name in [*SURE][1:])],
+)
 def test_every_verb_reads_what_an_ingest_does_and_says_once_by_which_guess(folder, tmp_path, verb, name):
     done = _run(verb, name, folder, tmp_path)
     said = [line for line in done.stderr.splitlines() if SAYS in line]

@@ -57,7 +57,7 @@ def test_the_rate_of_a_regular_clock_is_that_of_the_episode(tmp_path, name):
         for clock, times in clocks.items():
             (tmp_path / clock).mkdir()
             WRITERS[name](tmp_path / clock / name, times)
-            archive.ingest(tmp_path / clock / name)
+        archive.ingest([tmp_path / clock / name for clock in clocks])
         rows = [*archive.catalog.episodes.rows(archive.catalog.query.ids()).values()]
         found = {
             row.path.split("/")[-2]: find_rate(about["stored_lanes"])

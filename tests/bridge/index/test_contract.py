@@ -113,6 +113,7 @@ class _Flat(VectorIndex):
         return [*firsts.values()]
 
 
+@pytest.mark.long
 class TestFlat(IndexContract):
     filters = 20
     open_index = staticmethod(_Flat)
@@ -410,6 +411,7 @@ DOUBLES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("broken", "caught_by"), DOUBLES)
 def test_the_contract_catches(broken, caught_by, tmp_path):
     class Contract(IndexContract):
@@ -421,6 +423,7 @@ def test_the_contract_catches(broken, caught_by, tmp_path):
         getattr(Contract(), caught_by)(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wanted", ["dot", "l2"])
 def test_the_contract_catches_cosines_where_another_metric_is_wanted(wanted, tmp_path):
     class Contract(IndexContract):

@@ -106,6 +106,7 @@ def flip(path, lane="signal/state"):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@SQLITE_FIRST
 def test_nothing_is_wrong_with_a_fresh_archive(archive, folder):
     with open_archive(archive) as opened:
         found = check(opened, data=True)
@@ -289,6 +290,7 @@ def test_torn_vectors_are_made_again(archive, folder):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_FIRST
 def test_vectors_of_a_retired_space_are_dropped(archive, folder):
     sql(
         archive,
@@ -300,6 +302,7 @@ def test_vectors_of_a_retired_space_are_dropped(archive, folder):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_FIRST
 def test_episodes_without_vectors_are_embedded(archive, folder):
     with opened_archive(archive) as opened:
         opened.catalog.episodes.withdraw(opened.catalog.query.ids()[:3])

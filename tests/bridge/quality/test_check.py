@@ -96,6 +96,7 @@ def damage(path, lane="signal/joints"):
     os.utime(path, ns=(times, times))
 
 
+@SQLITE_FIRST
 def test_ingest_finds_faults_and_says_where(archive, folder):
     report = ingest(archive, folder)
     assert counts(report) == {"new": COUNT, "embedded": COUNT, "flagged": 2}
@@ -208,6 +209,7 @@ def test_what_waited_when_a_run_was_killed_is_checked_by_the_next(archive, folde
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
+@SQLITE_FIRST
 def test_check_finds_damage_in_episodes_that_were_never_read(archive, folder):
     ingest(archive, folder)
     path = files(folder)[5]

@@ -186,16 +186,16 @@ def test_counts_and_pages_are_those_of_the_filter(where, filled) -> None:
 
 def test_in_takes_more_values_than_a_database_takes_parameters(filled) -> None:
     catalog, rows, _ = filled
-    many = [f"absent {number}" for number in range(100_000)]
+    many = [f"absent {number}" for number in range(70_000)]
     assert catalog.query.ids(Compare("env_id", "in", [*many, "reach-v3"])) == [
         row.id for row in rows if row.env_id == "reach-v3"
     ]
-    floats = [number / 7 for number in range(1, 50_000)]
+    floats = [number / 7 for number in range(1, 40_000)]
     assert catalog.query.ids(Compare("total_reward", "in", [*floats, 0.1])) == [
         row.id for row in rows if row.total_reward == 0.1
     ]
     everything = [row.id for row in rows]
-    assert list(catalog.episodes.rows([*range(-100_000, 100_000), 2**80])) == everything
+    assert list(catalog.episodes.rows([*range(-40_000, 40_000), 2**80])) == everything
 
 
 def test_every_float_is_found_by_itself(location) -> None:

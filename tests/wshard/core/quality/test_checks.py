@@ -57,8 +57,7 @@ def test_faults_of_the_clock_are_found_with_their_place(change, message):
     assert found["clock"].startswith(message)
 
 
-@pytest.mark.parametrize("rate", [10, 100])
-@pytest.mark.parametrize("kind", ["late", "uniform", "steps", "stalls"])
+@pytest.mark.parametrize(("rate", "kind"), [(10, "late"), (100, "uniform"), (10, "steps"), (100, "stalls")])
 def test_clocks_that_scatter_by_a_millisecond_are_fine_and_faults_in_them_are_found(rate, kind):
     rng, count, period = np.random.default_rng(rate), 120, 1e9 / rate
     for length in [60] * 5 + [count] * 10:
