@@ -61,7 +61,7 @@ def trajectories(count: int, dim: int, metric: str = "cosine", *, seed: int = 0)
     while done < count:
         size, env = min(int(rng.integers(60, 161)), count - done), int(rng.integers(ENVIRONMENTS))
         clock = np.linspace(0, 1, size) ** rng.uniform(0.7, 1.4)
-        shifts = np.stack([np.interp(clock, np.linspace(0, 1, 4), rng.normal(size=4)) for _ in range(ways)], axis=1)
+        shifts = np.maximum(0, 1 - np.abs(3 * clock[:, None] - np.arange(4))) @ rng.normal(size=(ways, 4)).T
         path = anchors[env] + np.sin(np.pi * waves * clock[:, None] + phases[env]) @ curves[env]
         noise = rng.normal(size=(size, dim)) * (NOISE / np.sqrt(dim))
         rows = path + shifts @ directions[env] + noise
