@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     _Ready = tuple[EpisodeRow, NDArray[Any]]
 
-DESCRIBED: Final = 6
+DESCRIBED: Final = 5
 """Arrays of a part of timesteps: the digests of its episodes, and those of `scan.describe`."""
 
 _BATCH_EPISODES = 64  # episodes whose windows are embedded in one call

@@ -46,7 +46,7 @@ STORED: Final = 1 << 27
 UNSTORED: Final = 1 << 22
 """The same for an index that stores nothing, so that they are in memory."""
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _SAMPLE: Final = 64  # episodes whose length is taken for that of all
 _GONE: Final = 0.25  # share of stored timesteps that do not count, from which all is written anew
 

@@ -13,24 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.search.moments.blocks import APART, BLOCK, CHANGE, count_blocks
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from bridge.alignment.arrays import Ints, Rows
-
-    Floats = NDArray[np.float32]
-
-BLOCK: Final = 4
-"""Timesteps whose mean is compared."""
-
-APART: Final = 2
-"""Timesteps from the begin of one block to that of the next."""
-
-CHANGE: Final = BLOCK // APART
-"""Blocks from one to that which begins where it ends: changes are from each to that."""
-
-BALL: Final = 4
-"""Blocks in a ball: so many belong to one episode, whose last block is repeated where it has fewer."""
+    from bridge.search.moments.blocks import Floats
 
 COARSE: Final = 2
 """Every so many-th of the blocks of a query is compared with all places."""
@@ -60,31 +47,6 @@ class Nearest:
     query: Paced
     episodes: Ints
     spans: Ints
-
-
-def count_blocks(lengths: Ints) -> tuple[Ints, Ints]:
-    """Return how many blocks episodes of these lengths have, and how many are stored of them: whole balls."""
-    counts = np.maximum(0, (lengths - BLOCK) // APART + 1)
-    return counts, -(-counts // BALL) * BALL
-
-
-def make_blocks(rows: Floats, lengths: Ints) -> Floats:
-    """Return the mean of the BLOCK rows [T, D] from every second timestep, its squared length as a last column.
-
-    lengths: those of the episodes, one below the other.
-    """
-    counts, stored = count_blocks(lengths)
-    numbers = np.arange(stored.sum()) - np.repeat(np.cumsum(stored) - stored, stored)
-    begins = np.repeat(np.cumsum(lengths) - lengths, stored) + APART * np.minimum(
-        numbers, np.repeat(counts - 1, stored)
-    )
-    blocks = np.zeros((len(begins), rows.shape[1] + 1), np.float32)
-    means = blocks[:, :-1]
-    for start in range(BLOCK if len(begins) else 0):
-        means += rows.take(begins + start, axis=0)
-    means /= BLOCK
-    np.einsum("nd,nd->n", means, means, out=blocks[:, -1])
-    return blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +87,6 @@ class BlockTemplate:
         """These blocks [coarse shifts, phases, D]."""
         return self.values[:, ::COARSE].swapaxes(0, 1)
 
-    def enclose(self) -> tuple[Rows, Rows]:
-        """Return the centre [coarse shifts, D] of each of these blocks at all phases, and their distance from it."""
-        centres = self.coarse.mean(axis=1)
-        return centres, np.sqrt(((self.coarse - centres[:, None]) ** 2).sum(axis=2).max(axis=1))
-
     @cached_property
     def squares(self) -> Floats:
         """The squared length of all these blocks [phases, 1]."""
@@ -139,8 +96,7 @@ class BlockTemplate:
     @cached_property
     def weights(self) -> Floats:
         """What stored blocks or changes are multiplied by for their squared distances, less `squares`."""
-        stored = [1.0, 0.0] if self.is_of_changes else [1.0]
-        ends = np.broadcast_to(stored, (*self.coarse.shape[:-1], len(stored)))
+        ends = np.ones((*self.coarse.shape[:-1], 1))
         return np.concatenate([-2 * self.coarse, ends], axis=-1).astype(np.float32)
 
     @property
@@ -167,7 +123,7 @@ class BlockGrid:
     """The blocks [n, D + 1] of episodes; a place is the number of one.
 
     episodes [m]: ids; lengths [m]: their timesteps, 0 = not to be found; edges [m + 1]: where the blocks of each begin;
-    changes [n / CHANGE, D + 2]: the change from every so many-th block, its squared length and 0.
+    changes [n / CHANGE, D + 1]: the change from every so many-th block.
     """
 
     episodes: Ints
@@ -198,7 +154,7 @@ class BlockGrid:
         return owners, starts, self.lengths[owners] - starts
 
     def take(self, places: Ints, *, changes: bool) -> Floats:
-        """Return the blocks at places, or the changes from there, and what is stored with them."""
+        """Return the blocks at places, or the changes from there, and their squared lengths."""
         if changes:
             return self.changes.take(places // CHANGE, axis=0, mode="clip")
         return self.values.take(places, axis=0, mode="clip")

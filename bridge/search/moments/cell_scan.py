@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bridge.alignment.arrays import Ints
-    from bridge.search.moments.block_distances import BlockTemplate, Floats
+    from bridge.search.moments.block_distances import BlockTemplate
+    from bridge.search.moments.blocks import Floats
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.nearest_places import NearestPlaces
 
@@ -62,10 +63,10 @@ class CellScan:
 
     def find_near(self, search: NearestPlaces, share: float) -> Iterator[Ints]:
         """Yield the places whose block is as near as a share of the search's limit then, some at a time."""
-        near = np.flatnonzero(self._gaps <= np.sqrt(share * search.squares))
+        near = np.flatnonzero(self._gaps <= np.sqrt(share * search.sure))
         near = near[np.argsort(self._gaps[near])]
         ends, first, size = np.cumsum(self._cells.sizes[near]), 0, _FIRST
-        while first < len(near) and self._gaps[near[first]] <= (reach := np.sqrt(squares := share * search.squares)):
+        while first < len(near) and self._gaps[near[first]] <= (reach := np.sqrt(squares := share * search.sure)):
             last = 1 + int(np.searchsorted(ends, (ends[first - 1] if first else 0) + size))
             cells = near[first:last]
             members = self._cells.find_far(cells, self._distances[cells] - np.float32(reach))
@@ -85,8 +86,9 @@ def find_in_cells(search: NearestPlaces, cells: Cells) -> bool:
     scans = [CellScan(cells, template, number) for number in range(len(template.coarse_shifts))]
     for scan in scans:
         search.measure(scan.take_first(search.likely))
-    shares, count = _choose_shares(scans, search.squares)
+    shares, count = _choose_shares(scans, search.sure)
     if count > _MOST_NEAR * len(cells.members):
+        search.forget()
         return False
     for scan, share in zip(scans, shares, strict=True):
         for places in scan.find_near(search, share) if share else ():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.search.moments.block_distances import CHANGE, count_blocks
+from bridge.search.moments.blocks import CHANGE, count_blocks, with_squares
 from bridge.support.blas_threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bridge.alignment.arrays import Ints
     from bridge.index.array_files import Part
-    from bridge.search.moments.block_distances import Floats
+    from bridge.search.moments.blocks import Floats
 
     Labels = NDArray[np.uint16]
     Numbers = NDArray[np.int32]
@@ -140,10 +140,8 @@ def _divide_group(values: Floats, members: Numbers, random: np.random.Generator)
     edges = np.cumsum(sizes) - sizes
     used = sizes > 0
     firsts = edges[used, None] + np.arange(PARTS) * sizes[used, None] // PARTS
-    lengths = (centres**2).sum(axis=1)[:, None]
-    heads = np.concatenate([centres[used], lengths[used], distances[order][firsts]], axis=1)
-    chosen = values[order]
-    rows = np.concatenate([chosen, np.einsum("nd,nd->n", chosen, chosen)[:, None]], axis=1)
+    heads = np.concatenate([with_squares(centres[used]), distances[order][firsts]], axis=1)
+    rows = with_squares(values[order])
     return heads.astype(np.float32), sizes[used, None].astype(np.int32), members[order, None], rows
 
 

@@ -9,23 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from bridge.search.moments.block_balls import BlockBalls, make_balls, make_changes
-from bridge.search.moments.block_distances import (
-    APART,
-    BALL,
-    BLOCK,
-    CHANGE,
-    COARSE,
-    BlockGrid,
-    BlockTemplate,
-    Nearest,
-    Paced,
-    count_blocks,
-    make_blocks,
-)
+from bridge.search.moments.block_distances import COARSE, BlockGrid, BlockTemplate, Nearest, Paced
+from bridge.search.moments.blocks import APART, BLOCK, CHANGE, count_blocks, make_blocks, make_changes
 from bridge.search.moments.cell_scan import find_in_cells
 from bridge.search.moments.lane_rows import PreparedRows
-from bridge.search.moments.nearest_places import NearestPlaces, compare_all, find_nearest
+from bridge.search.moments.nearest_places import FEW, NearestPlaces, Wanted, compare_all
 from embedders.trajectory.resample import resample
 
 if TYPE_CHECKING:
@@ -34,19 +22,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints, Rows
-    from bridge.search.moments.block_distances import Floats
+    from bridge.search.moments.blocks import Floats
     from bridge.search.moments.cells import Cells
 
 SPEEDS: Final = (1.0, 2.5, 1.6, 1 / 1.6, 1 / 2.5)
 """How many times faster than the query the spans are: what lies in between is left to the alignment."""
 
-FEW: Final = 1 << 17
-"""Blocks of which all are compared, as to bound what is near takes longer."""
-
 _LONG: Final = 32  # timesteps of a query from which every second block is compared
 _SHORTEST: Final = 8  # timesteps of a query at another speed: fewer are found everywhere
 _RIVALS: Final = 4  # spans at the query's own speed for each at another, which must be as near as those
-_MOST_PASS: Final = 0.5  # of the episodes: where fewer are searched, cells are not used
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
 _SHIFTED: Final = 4 / 9  # of the distance of spans as they are, up to which others but for an offset may rank before
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
@@ -79,13 +63,13 @@ def pace(rows: Rows) -> list[Paced]:
 def describe(episodes: Mapping[int, Rows] | Mapping[int, Floats]) -> tuple[NDArray[Any], ...]:
     """Return what is scanned of episodes, each array by rows: those of several calls may be put one below the other.
 
-    Ids and lengths [m, 2], rows [T, D], blocks [n, D + 1], and the balls around these and around changes between these.
+    Ids and lengths [m, 2], rows [T, D], blocks [n, D + 1], and changes between these [n / CHANGE, D + 1].
     """
     lengths = np.array([*map(len, episodes.values())], np.int64)
     rows = np.concatenate([*episodes.values()]).astype(np.float32)
     blocks = make_blocks(rows, lengths)
     heads = np.stack([np.array([*episodes], np.int64), lengths], axis=1)
-    return heads, rows, blocks, make_balls(blocks[:, :-1]), make_changes(blocks, lengths)
+    return heads, rows, blocks, make_changes(blocks, lengths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +84,10 @@ class Timesteps(Mapping[int, PreparedRows]):
     lengths: Ints
     rows: Floats
     blocks: Floats
-    balls: Floats
     changes: Floats
     cells: Sequence[Cells] = field(default=(), kw_only=True)
     _prepared: dict[int, PreparedRows] = field(init=False, default_factory=dict)
-    _transposed: dict[tuple[int, bool], Floats] = field(init=False, default_factory=dict)
+    _transposed: dict[tuple[int, bool, int], Floats] = field(init=False, default_factory=dict)
 
     @staticmethod
     def of(lanes: Mapping[int, PreparedRows]) -> Timesteps:
@@ -163,17 +146,6 @@ class Timesteps(Mapping[int, PreparedRows]):
         """Where the blocks of each episode begin [m + 1]."""
         return np.cumsum([0, *count_blocks(self.lengths)[1]])
 
-    @cached_property
-    def _balls(self) -> tuple[BlockBalls, BlockBalls]:
-        """The balls of blocks and of changes."""
-        blocks, changes = self.cells or (None, None)
-        return BlockBalls(self.balls, BALL, blocks), BlockBalls(self.changes, CHANGE, changes)
-
-    @cached_property
-    def _balls_alone(self) -> tuple[BlockBalls, BlockBalls]:
-        """The balls where few episodes are searched: most of what is near in a cell would be of others."""
-        return BlockBalls(self.balls, BALL), BlockBalls(self.changes, CHANGE)
-
     def scan(self, queries: Sequence[Paced], count: int, allowed: Ints | None = None) -> Scanned:
         """Return the spans nearest to the first query, and to it at other speeds, of these episodes (None: of all).
 
@@ -181,41 +153,41 @@ class Timesteps(Mapping[int, PreparedRows]):
         """
         found = self.episodes >= 0 if allowed is None else np.isin(self.episodes, allowed)
         grid = BlockGrid(self.episodes, np.where(found, self.lengths, 0), self._block_edges, self.blocks, self.changes)
-        blocks, changes = self._balls if np.count_nonzero(found) >= _MOST_PASS * len(self) else self._balls_alone
         template = _template(queries[0])
-        own = NearestPlaces(blocks, grid, template, template.per_span * count, least=_EQUAL)
-        self._find_places([own], blocks, grid)
+        wanted = Wanted(template.per_span * count, least=_EQUAL)
+        own = NearestPlaces(grid, template, wanted)
+        self._find_places([own], grid)
         same, distances = own.found.select(count)
         rivals = max(1, count // _RIVALS)
         farthest = float(distances[min(rivals, len(distances)) - 1]) if len(distances) else 0.0
         paced = [
-            NearestPlaces(blocks, grid, one, one.per_span * rivals, limit=COARSE * farthest)
+            NearestPlaces(grid, one, Wanted(one.per_span * rivals, COARSE * farthest))
             for one in map(_template, queries[1:])
             if len(one.query.rows) <= grid.lengths.max()
         ]
-        self._find_places(paced, blocks, grid)
+        self._find_places(paced, grid)
         others = [one.found.select(rivals, farthest)[0] for one in paced]
         equal, _ = own.found.choose_phases(own.found.below(_EQUAL, _MOST_EQUAL))
-        shifted = self._find_changes(changes, grid, queries[0], rivals, max(_EQUAL, _SHIFTED * farthest))
+        shifted = self._find_changes(grid, queries[0], rivals, max(_EQUAL, _SHIFTED * farthest))
         return Scanned(same, shifted, equal, others)
 
-    def _find_places(self, searches: Sequence[NearestPlaces], balls: BlockBalls, grid: BlockGrid) -> None:
-        """Let searches find their places: in cells, and in balls what is in none.
+    def _find_places(self, searches: Sequence[NearestPlaces], grid: BlockGrid) -> None:
+        """Let searches that are all of blocks, or all of changes, find their places.
 
-        All are compared of few blocks, and where cells hardly tell what is near.
+        All are compared where cells hardly tell what is near.
         """
-        if len(grid.values) <= FEW:
-            compare_all(searches, self._columns)
-            return
         if grid.few is not None:
             for search in searches:
                 search.measure(grid.few[grid.few % search.template.every == 0])
-            return
-        bounded = [one for one in searches if balls.cells is None or find_in_cells(one, balls.cells)]
-        find_nearest(bounded, balls)
-        compare_all([one for one in searches if one not in bounded], self._columns)
+        elif not self.cells or not searches:
+            compare_all(searches, self._columns)
+        else:
+            cells = self.cells[searches[0].template.is_of_changes]
+            bounded = [one for one in searches if find_in_cells(one, cells)]
+            compare_all(bounded, self._columns, cells.places)
+            compare_all([one for one in searches if one not in bounded], self._columns)
 
-    def _find_changes(self, balls: BlockBalls, grid: BlockGrid, query: Paced, count: int, limit: float) -> Nearest:
+    def _find_changes(self, grid: BlockGrid, query: Paced, count: int, limit: float) -> Nearest:
         """Return the spans that are nearest but for an offset: those that change as the query does.
 
         Their differences from the query count three times, and one of changes is that of two blocks.
@@ -224,18 +196,21 @@ class Timesteps(Mapping[int, PreparedRows]):
             return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
         step = APART * CHANGE
         template = BlockTemplate.of(query, step, step, changes=True)
-        places = NearestPlaces(balls, grid, template, template.per_span * count, limit=COARSE * limit)
-        self._find_places([places], balls, grid)
+        places = NearestPlaces(grid, template, Wanted(template.per_span * count, COARSE * limit))
+        self._find_places([places], grid)
         return places.found.select(count, limit)[0]
 
-    def _columns(self, every: int, changes: bool) -> Floats:  # noqa: FBT001  (as compare_all calls it)
-        """Return what is stored of the blocks at every so many-th place, or of the changes from there [D, n]."""
-        rows = self.changes[:: every // CHANGE] if changes else self.blocks[::every]
-        if len(self.blocks) > FEW:
+    def _columns(self, every: int, changes: bool, first: int) -> Floats:  # noqa: FBT001  (as find_all calls it)
+        """Return what is stored of every so many-th block from the first one on, or of the changes from there [D, n].
+
+        They lie one after the other, unless these are all of many.
+        """
+        rows = self.changes[first // CHANGE :: every // CHANGE] if changes else self.blocks[first::every]
+        if not first and len(self.blocks) > FEW:
             return rows.T
-        if (every, changes) not in self._transposed:
-            self._transposed[every, changes] = np.ascontiguousarray(rows.T)
-        return self._transposed[every, changes]
+        if (every, changes, first) not in self._transposed:
+            self._transposed[every, changes, first] = np.ascontiguousarray(rows.T)
+        return self._transposed[every, changes, first]
 
 
 def _template(query: Paced) -> BlockTemplate:

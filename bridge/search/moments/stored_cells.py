@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.index.array_files import ArrayFiles, StoredArrays
 from bridge.index.derived_numbers import CELLS
-from bridge.search.moments.block_distances import CHANGE
+from bridge.search.moments.blocks import CHANGE
 from bridge.search.moments.cells import Cells, divide, list_blocks, list_changes
-from bridge.search.moments.scan import FEW
+from bridge.search.moments.nearest_places import FEW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class _Kind:
     list_rows: Callable[[Ints], Numbers]
 
 
-_KINDS: Final = (_Kind(2, CELLS[0], list_blocks), _Kind(4, CELLS[1], list_changes))
+_KINDS: Final = (_Kind(2, CELLS[0], list_blocks), _Kind(3, CELLS[1], list_changes))
 
 
 def follow(folder: Path, timesteps: StoredArrays, before: StoredCells) -> StoredCells:

@@ -10,10 +10,9 @@ from plays import stored
 
 from bridge.search.moments import all_timesteps, block_distances, cell_scan, cells, nearest_places, scan, stored_cells
 from bridge.search.moments import search as moment_search
-from bridge.search.moments.block_distances import CHANGE, count_blocks
+from bridge.search.moments.blocks import CHANGE, count_blocks
 from bridge.search.moments.cells import divide, list_blocks, list_changes
 from bridge.search.moments.lane_rows import PreparedRows
-from bridge.search.moments.nearest_places import NearestPlaces
 from bridge.search.moments.overlap import overlap
 from bridge.search.moments.scan import Timesteps, pace
 from embedders import ArcDct
@@ -114,56 +113,69 @@ def with_cells(timesteps, count):
     return replace(timesteps, cells=made)
 
 
-@pytest.mark.parametrize(
-    ("kind", "seed", "steps", "noise"),
-    [
-        ("walk", 0, 8, 0.1),
-        ("walk", 4, 50, 2),
-        ("constant", 1, 9, 1),
-        ("offset", 2, 20, 0.3),
-        ("scale", 3, 33, 0.1),
-        ("sorted", 5, 30, 0.1),
-        ("repeated", 6, 41, 0.01),
-    ],
-)
-def test_what_is_compared_by_bounds_is_what_all_comparisons_find(kind, seed, steps, noise, monkeypatch):
-    random = np.random.default_rng(seed)
-    moving = generate(random, kind)
-    timesteps = Timesteps.of({number: PreparedRows(rows) for number, rows in moving.items()})
-    source = next(rows for rows in moving.values() if len(rows) > steps + 4)
-    query = source[3 : 3 + steps] + noise * random.normal(size=(steps, 4))
-    allowed = [None, np.arange(0, 200, 3)]
-    found = [timesteps.scan(pace(query), 5, ids) for ids in allowed]
-    monkeypatch.setattr(nearest_places, "_PLACES", 64)
-    found += [timesteps.scan(pace(query), 5, ids) for ids in allowed]
-    monkeypatch.setattr(scan, "FEW", 0)
-    found += [timesteps.scan(pace(query), 5, ids) for ids in allowed]
+KINDS = [
+    ("walk", 0, 8, 0.1),
+    ("walk", 4, 50, 2),
+    ("constant", 1, 9, 1),
+    ("offset", 2, 20, 0.3),
+    ("scale", 3, 33, 0.1),
+    ("sorted", 5, 30, 0.1),
+    ("repeated", 6, 41, 0.01),
+]
+PARTS = ("same", "shifted", "equal")
+
+
+@pytest.fixture
+def small_cells(monkeypatch):
     monkeypatch.setattr(block_distances, "_FEW", 0)  # so that not all places of few episodes are compared
     monkeypatch.setattr(block_distances, "_SHARE", 0)
-    monkeypatch.setattr(nearest_places, "_AT_ONCE", 64)  # so that limits are lowered many times
-    monkeypatch.setattr(nearest_places, "_PENDING", 8)
-    monkeypatch.setattr(cell_scan, "_FIRST", 64)
+    monkeypatch.setattr(cell_scan, "_FIRST", 64)  # so that limits are lowered many times
+    monkeypatch.setattr(nearest_places, "_PLACES", 64)
     monkeypatch.setattr(cells, "_MEMBERS", 8)
-    found += [timesteps.scan(pace(query), 5, ids) for ids in allowed]
-    for most in (1e9, -1):  # cells tell what is near, or do not
-        monkeypatch.setattr(cell_scan, "_MOST_NEAR", most)
-        found += [with_cells(timesteps, number).scan(pace(query), 5, ids) for number in (200, 150) for ids in allowed]
-    compared = []
 
-    def compare_all(self, first, last, _):
-        compared.append(last - first)
-        self._measure(np.arange(first, last))
 
-    monkeypatch.setattr(NearestPlaces, "add", compare_all)
-    for one, expected in zip(found, 8 * [timesteps.scan(pace(query), 5, ids) for ids in allowed], strict=True):
-        for near, wanted in zip(
-            (one.same, one.shifted, one.equal, *one.others),
-            (expected.same, expected.shifted, expected.equal, *expected.others),
-            strict=True,
-        ):
-            assert near.episodes.tolist() == wanted.episodes.tolist()
-            assert near.spans.tolist() == wanted.spans.tolist()
-    assert sum(compared) >= len(timesteps.balls)
+def make_query(kind, seed, steps, noise):
+    random = np.random.default_rng(seed)
+    moving = generate(random, kind)
+    source = next(rows for rows in moving.values() if len(rows) > steps + 4)
+    query = source[3 : 3 + steps] + noise * random.normal(size=(steps, 4))
+    return Timesteps.of({number: PreparedRows(rows) for number, rows in moving.items()}), pace(query)
+
+
+@pytest.mark.parametrize("most_near", [1e9, -1], ids=["cells tell what is near", "they do not"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_cells_find_what_all_comparisons_do(kind, most_near, small_cells, monkeypatch):
+    monkeypatch.setattr(nearest_places, "SURE", 1)
+    monkeypatch.setattr(cell_scan, "_MOST_NEAR", most_near)
+    timesteps, paced = make_query(*kind)
+    for ids in (None, np.arange(0, 200, 3)):
+        expected = timesteps.scan(paced, 5, ids)
+        for count in (200, 150):
+            found = with_cells(timesteps, count).scan(paced, 5, ids)
+            for near, wanted in zip(
+                (*(getattr(found, part) for part in PARTS), *found.others),
+                (*(getattr(expected, part) for part in PARTS), *expected.others),
+                strict=True,
+            ):
+                assert near.episodes.tolist() == wanted.episodes.tolist()
+                assert near.spans.tolist() == wanted.spans.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cells_miss_no_place_that_is_much_nearer_than_the_farthest_found(kind, small_cells, monkeypatch):
+    monkeypatch.setattr(cell_scan, "_MOST_NEAR", 1e9)
+    timesteps, (query, *_) = make_query(*kind)
+    grid = block_distances.BlockGrid(
+        timesteps.episodes, timesteps.lengths, timesteps._block_edges, timesteps.blocks, timesteps.changes
+    )
+    found, everything = (
+        nearest_places.NearestPlaces(grid, scan._template(query), nearest_places.Wanted(40, least=1e-4)) for _ in "ab"
+    )
+    assert cell_scan.find_in_cells(found, with_cells(timesteps, 200).cells[0])
+    nearest_places.compare_all([everything], timesteps._columns)
+    farthest = max(nearest_places.SURE**2 * np.sort(found.found.distances)[:40].max(), 1e-4)
+    expected = everything.found.places[everything.found.distances < 0.999 * farthest]
+    assert {*expected.tolist()} <= {*found.found.places.tolist()}
 
 
 def test_episodes_that_are_not_allowed_or_too_short_are_not_scanned():
@@ -231,7 +243,7 @@ def test_timesteps_are_read_once_and_again_where_what_is_stored_is_damaged(tmp_p
     (table,), paths = tmp_path.rglob("timesteps.json"), [*tmp_path.rglob("timesteps-*.bin")]
     assert [path.name for path in (table, *sorted(paths))] == [
         "timesteps.json",
-        *(f"timesteps-{n}.bin" for n in range(5)),
+        *(f"timesteps-{n}.bin" for n in range(4)),
     ]
     monkeypatch.setattr(all_timesteps.LaneRows, "load", count)
     assert search(tmp_path) == first
