@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from wshard.compress import CompressionLevel, CompressionType
 
 import wshard
+from wshard.compress import CompressionLevel, CompressionType
 from wshard.core.array_fields import DType
 from wshard.types import Channel, Episode, Format, Modality, Residual, TimebaseSpec, TimebaseType
 
@@ -319,9 +319,8 @@ def test_lz4_sizes_out_of_bounds_are_refused():
 
 
 def test_a_program_that_writes_chunks(tmp_path):
-    from wshard.chunked import validate_chunk_continuity  # noqa: PLC0415
-
     from wshard import ChunkedEpisodeReader, ChunkedEpisodeWriter  # noqa: PLC0415  (as a program would)
+    from wshard.chunked import validate_chunk_continuity  # noqa: PLC0415
 
     writer = ChunkedEpisodeWriter(str(tmp_path), "ep_001", chunk_size_t=100, env_id="Long-v0")
     for part in range(3):
@@ -430,6 +429,7 @@ def test_a_program_that_compresses_by_itself(codec, level):
 
 def test_the_best_level_is_the_one_of_the_reference_package():
     import zstandard  # noqa: PLC0415  (the independent oracle)
+
     from wshard.compress import compress  # noqa: PLC0415  (as a program would)
 
     data = np.random.default_rng(0).integers(0, 4, 20_000, np.uint8).tobytes()

@@ -18,11 +18,11 @@ from av.video.frame import PictureType
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from wshard.shard import ShardReader
 
 from wshard import Channel, Episode, TimebaseSpec, WShardStreamWriter, load_wshard, open_wshard, recover, save_wshard
 from wshard.core.repair.inspect import check_file
 from wshard.errors import EpisodeError, MissingExtraError
+from wshard.shard import ShardReader
 
 if TYPE_CHECKING:
     from pathlib import Path
