@@ -134,9 +134,10 @@ class EpisodesPage {
     } catch (error) {
       if (isAborted(error)) return;
       this.total = 0;
-      if (!this.table.total) this.showEmpty(0, "This filter cannot be read"); // no rows are there from before the mistake
+      const misread = error instanceof ApiError && error.status === 400;
+      if (!this.table.total) this.showEmpty(0, misread ? "This filter cannot be read" : "The episodes cannot be listed");
       this.box.report(error);
-      if (!(error instanceof ApiError) || error.status !== 400) say(reasonOf(error), { error: true });
+      if (!misread) say(reasonOf(error), { error: true });
     } finally {
       if (!signal.aborted) this.main.removeAttribute("aria-busy");
     }
@@ -159,14 +160,13 @@ class EpisodesPage {
     this.usual = usualColumns(this.telling);
   }
 
-  /** @param {number} total @param {string} [why] of those that a filter leaves */
-  showEmpty(total, why = "No episode passes this filter") {
+  /** @param {number} total @param {string} [why] there are none, "" where the archive is empty */
+  showEmpty(total, why = this.where ? "No episode passes this filter" : "") {
     this.empty.hidden = total > 0;
     this.table.element.hidden = total === 0;
     if (total > 0) return;
-    if (this.where) {
-      fill(this.empty, h("h2", {}, why), h("button", { onclick: () => this.filterBy("") }, "Show all episodes"));
-    } else {
+    if (why) fill(this.empty, h("h2", {}, why), this.where && h("button", { onclick: () => this.filterBy("") }, "Show all episodes"));
+    else {
       fill(this.empty, h("h2", {}, "This archive is empty"),
         h("p", {}, "Ingest a folder of episodes; they appear here as soon as they are in:"),
         h("pre", {}, `wshard ingest YOUR/EPISODES --archive ${document.body.dataset.archive}`),

@@ -207,6 +207,15 @@ def test_two_facets_filter_though_the_first_one_is_not_counted_yet(listed):
     page.unroute_all()
 
 
+def test_an_archive_that_cannot_be_listed_is_not_called_empty(listed):
+    page = listed
+    page.route(re.compile(r"/api/episodes\?"), lambda route: route.fulfill(status=404, json={"message": "gone"}))
+    page.reload()
+    page.locator(".toast, [role=alert], .problem", has_text="gone").first.wait_for()
+    assert page.locator(".empty h2").inner_text() == "The episodes cannot be listed"
+    page.unroute_all()
+
+
 def test_keys_of_the_metadata_are_facets(listed):
     page = listed
     facet = page.locator(".facet", has_text="Arm side")
