@@ -142,7 +142,7 @@ def _begin(path: Path, opened: dict[Path, tuple[int, int]], connection: Connecti
     if mode != "read" and file_kind(path) == "nothing":
         raise CatalogNotFoundError(f"expected a catalog at {path}, found nothing: it was removed while it was open")
     if _is_replaced(path, opened):
-        advice = "open it again, which a restart of `wshard serve` does"
+        advice = "open it again, or restart the program that has it open"
         raise CatalogNotFoundError(f"another catalog has replaced the one that is open at {path}: {advice}")
     driver: Any = connection.connection.driver_connection  # by SQLAlchemy, these would take ten times as long
     if mode in _SYNCHRONOUS:
