@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 from bridge.episodes.file_search import FileSearch, missing_place
 from bridge.episodes.found import DiscoveredEpisodes
@@ -19,7 +19,7 @@ from wshard.errors import FormatError, LayoutError, SourceNotFoundError, WShardE
 from wshard.formats.base import OWN_DATA
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays
-from wshard.formats.layouts.guessing.reference import ReadingGuess, can_guess, guess_reading
+from wshard.formats.layouts.guessing.reference import ReadingGuess, can_guess, guess_reading, is_cut
 from wshard.formats.layouts.layout import SUFFIXES
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ def _is_guessed(found: ReadingGuess | Failure | None) -> bool:
     return isinstance(found, ReadingGuess) and not found.why
 
 
+def _is_cut(found: ReadingGuess | Failure | None) -> TypeGuard[Failure]:
+    """Return whether a file was cut: what is of no known layout may belong to others, but this is data that is lost."""
+    return isinstance(found, Failure) and attempt(partial(is_cut, found.path), found.address) is True
+
+
 def _reason(found: ReadingGuess | Failure | None) -> str:
     """Return why nothing was guessed; NO_LAYOUT only for a file that could be opened."""
     if isinstance(found, Failure):
@@ -165,6 +170,8 @@ def _add_unknown(search: FileSearch, path: str, *, is_given: bool) -> None:
     if isinstance(found, ReadingGuess) and not found.why:
         search.add(path, found.reference)
         search.guessed[path] = found.reference
+    elif not is_given and _is_cut(found):
+        search.unreadable.append(found)
     elif not is_given:
         search.unread[path] = _reason(found)
     elif found is None:

@@ -110,7 +110,7 @@ def describe_gaps(found: Twins, episodes: str) -> list[str]:
     """Return sentences about what could not be compared; episodes: of what it is a part ("40 episodes")."""
     gaps = []
     if found.alone:
-        without = "have no vectors to compare with another's: of these, only copies with equal data are found"
+        without = "without vectors to compare with another's: only copies with equal data are found of these"
         gaps.append(f"{found.alone} of {episodes} {without}")
     if found.unread:
         why = "files are missing, damaged or changed since the ingest (`wshard fsck`)"

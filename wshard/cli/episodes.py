@@ -33,6 +33,7 @@ def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
     """
     from wshard.core.episode.protocol import EpisodeSpan
     from wshard.formats.detect import detect_format
+    from wshard.formats.layouts.layout import may_have_layout
     from wshard.formats.open import guess_format
     from wshard.training.conversion.jobs import list_jobs, locations_below
 
@@ -40,7 +41,8 @@ def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
         return list_jobs([path], how)
     if path.exists():
         name = str(detect_format(path))
-        below = [] if name else [one for one in locations_below(EpisodeAddress(str(path))) if one.read_as]
+        found = [] if name else locations_below(EpisodeAddress(str(path)))
+        below = [one for one in found if one.read_as or may_have_layout(one.uri)]  # of this project's, neither
         is_foreign = below or name not in ("", "wshard", "shardpack") or _is_of_others(path)
         return list_jobs([EpisodeSpan(one) for one in below] or [path]) if is_foreign else None
     return list_jobs([path]) if path_of_argument(path).exists() else None

@@ -146,7 +146,8 @@ def verify(
     if as_json:
         print_items(results, failed=failed)
     elif len(checks) > 1:
-        typer.echo(f"{len(results) - failed} of {len(results)} files OK")
+        what = "episodes" if any("#" in result["path"] for result in results) else "files"
+        typer.echo(f"{len(results) - failed} of {len(results)} {what} OK")
     if failed:
         raise typer.Exit(EXIT_FAILED)
 

@@ -156,8 +156,8 @@ def test_what_could_not_be_compared_is_said(tmp_path, monkeypatch):
     other = replace(episode(3, 0, 40), env_id="other", observations={})
     save(tmp_path / "data", other, replace(other, id="alike", env_id="third", rewards=other.rewards + 1))
     ingest(tmp_path / "archive", tmp_path / "data")
-    assert "2 of 5 episodes have no vectors to compare" in wshard("duplicates").stderr
-    assert "1 of 1 episodes of the second set have no vectors" in wshard("leaks", "env:other", "env:third").stderr
+    assert "2 of 5 episodes without vectors to compare" in wshard("duplicates").stderr
+    assert "1 of 1 episodes of the second set without vectors" in wshard("leaks", "env:other", "env:third").stderr
     assert "2 of 5 episodes left out" in wshard("outliers", "--neighbors", 1).stderr
     with opened_archive(tmp_path / "archive") as archive:
         whole = find_duplicates(archive)

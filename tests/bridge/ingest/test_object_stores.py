@@ -119,7 +119,7 @@ def test_verbs_about_files_say_the_same_of_objects(s3, tmp_path):
         assert near.exit_code == ("bad" in line[1]), near.output
         same = near.output.replace(str(tmp_path / "in"), uri).splitlines()
         assert (far.exit_code, far.output.splitlines()) == (near.exit_code, [one for one in same if "try:" not in one])
-    assert "3 of 3 files OK" in command("verify", f"{uri}/files", folder=tmp_path).output
+    assert "3 of 3 episodes OK" in command("verify", f"{uri}/files", folder=tmp_path).output
     failed = command("verify", f"{uri}/none.wshard", folder=tmp_path)
     assert (failed.exit_code, "no such object" in failed.output) == (1, True)
 

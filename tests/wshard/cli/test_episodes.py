@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from wshard import save_wshard
+from wshard import open_archive, save_wshard
 from wshard.cli.files import app
 from wshard.testing import make_episode
 
 h5py = pytest.importorskip("h5py")
+pyarrow, parquet, feather = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet", "pyarrow.feather"))
 RUNNER = CliRunner()
 
 
@@ -61,7 +62,7 @@ def test_cat_takes_a_span_of_an_address(rows):
 
 
 def test_verify_reads_all_data_of_every_episode(rows, tmp_path):
-    assert "2 of 2 files OK" in run("verify", rows).stdout
+    assert "2 of 2 episodes OK" in run("verify", rows).stdout
     assert run("verify", f"{rows}#1").stdout.startswith("OK")
     with h5py.File(rows, "r+") as file:
         values = file["observations"][:]
@@ -104,9 +105,30 @@ def test_a_parent_folder_is_inspected_and_verified_as_it_is_ingested(rows, tmp_p
     assert lines[1:3] == ["locations  : 2", "episodes   : 3"]
     assert run("inspect", found["items"][0]["path"]).exit_code == 0
     verified = run("verify", tmp_path)
-    assert (verified.exit_code, verified.stdout.splitlines()[-1]) == (0, "3 of 3 files OK")
+    assert (verified.exit_code, verified.stdout.splitlines()[-1]) == (0, "3 of 3 episodes OK")
     (tmp_path / "own.wshard").write_bytes((tmp_path / "own.wshard").read_bytes()[:-9])
     assert run("verify", tmp_path).exit_code == 1
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".arrow"])
+def test_a_cut_file_below_a_folder_fails_and_stops_no_other(suffix, tmp_path):
+    save_wshard(make_episode(0), tmp_path / "own.wshard")
+    rows = {"t": np.arange(50) / 10, "obs": np.arange(50.0), "act": np.zeros(50)}
+    whole = tmp_path / f"b{suffix}"
+    if suffix == ".npz":
+        np.savez(whole, **rows)
+    elif suffix == ".parquet":
+        parquet.write_table(pyarrow.table(rows), whole)
+    else:
+        feather.write_feather(pyarrow.table(rows), whole, compression="uncompressed")
+    assert run("verify", tmp_path).exit_code == 0
+    (tmp_path / f"a{suffix}").write_bytes(whole.read_bytes()[:-30])
+    found = json.loads(run("verify", tmp_path, "--json").stdout)
+    bad = [Path(one["path"]).name for one in found["items"] if one["problems"]]
+    assert (bad, found["total"], found["failed"]) == ([f"a{suffix}"], 3, 1)
+    with open_archive(tmp_path / "archive", create=True) as archive:
+        report = archive.ingest(tmp_path)
+    assert (report.new, [Path(one.path).name for one in report.failed]) == (2, [f"a{suffix}"])
 
 
 def test_a_folder_without_episodes_is_refused_by_inspect(tmp_path):

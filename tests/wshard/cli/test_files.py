@@ -275,7 +275,7 @@ def test_a_file_that_cannot_be_opened_stops_neither_verify_nor_convert_of_its_fo
     (folder / "cut.wshard").write_bytes((tmp_path / "0.wshard").read_bytes()[:-100])
     result = run("verify", folder)
     assert result.exit_code == 1
-    assert "1 of 3 files OK" in result.stdout
+    assert "1 of 3 episodes OK" in result.stdout
     assert all(f"0 block(s)  {folder / name}" in result.stdout for name in ("0.hdf5", "cut.wshard"))
     jobs = list_jobs([folder])
     assert sorted(Path(job.span.address.uri).name for job in jobs) == ["0.hdf5", "1.hdf5", "cut.wshard"]

@@ -73,8 +73,13 @@ def list_jobs(
     for location in locations:
         span = _span_of(location)
         uri = span.address.uri
-        how = span.address.read_as or read_as or _remember(remembered, [uri]).get(uri, "") or guess_format(uri)
-        address = replace(span.address, read_as=how)
+        how = span.address.read_as or read_as or _remember(remembered, [uri]).get(uri, "")
+        try:
+            address = replace(span.address, read_as=how or guess_format(uri))
+        except (OSError, WShardError):
+            if not isinstance(location, EpisodeSpan):
+                raise
+            address = span.address  # opening it fails alone
         if address.key:
             spans.append(replace(span, address=address))
             continue

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
+from wshard.core.files.schemes import place_of
 from wshard.core.messages import plural
-from wshard.errors import GuessWarning, LayoutError, WShardError
+from wshard.errors import FormatError, GuessWarning, LayoutError, WShardError
 from wshard.formats.layouts import layout as rules
 from wshard.formats.layouts.guessing.arrays import why_unclear
 from wshard.formats.layouts.guessing.describe import state_layout
@@ -28,6 +30,8 @@ NO_COLUMN: Final = "it has no column of episodes or times"
 """Why a table that no user named is not read."""
 
 _GUESSED: Final = (*SUFFIXES["table"], *SUFFIXES["npz"], *SUFFIXES["hdf5"])
+_ENDS: Final = {b"PK\x03\x04": (b"PK\x05\x06", 65557), b"PAR1": (b"PAR1", 4), b"ARROW1": (b"ARROW1", 6)}
+"""What is within so many bytes of the end of a whole file that begins so: .npz, Parquet, Arrow."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +68,36 @@ def guess_reading(location: Location, *, is_given: bool) -> ReadingGuess:
     return ReadingGuess(str(location), refer_to_table(guess) or guess_reference(state_layout(guess)))
 
 
+def is_cut(location: Location) -> bool:
+    """Return whether a file begins as one of arrays or of a table does, and does not end so. Raises OSError."""
+    with place_of(location).open() as file:
+        head = file.read(max(map(len, _ENDS)))
+        for begins, (ends, within) in _ENDS.items():
+            if head.startswith(begins):
+                file.seek(max(len(begins), file.seek(0, os.SEEK_END) - within))
+                return ends not in file.read()
+    return False
+
+
 def guess_readings(paths: Iterable[str]) -> dict[str, str]:
-    """Return how files of no known format, which no user named, are read; warnings say which are, and which are not."""
-    found, unread = dict[str, str](), dict[str, str]()
+    """Return how files of no known format, which no user named, are read; "" for those that were cut.
+
+    Warnings say which are read, and which are not.
+    """
+    found, unread, cut = dict[str, str](), dict[str, str](), dict[str, str]()
     for path in filter(can_guess, paths):
         try:
             guess = guess_reading(path, is_given=False)
         except (OSError, WShardError) as error:
-            unread[path] = str(error).removeprefix(f"{path}: ")
+            if isinstance(error, FormatError) and is_cut(path):
+                cut[path] = ""  # reading it reports what it is
+            else:
+                unread[path] = str(error).removeprefix(f"{path}: ")
             continue
         (unread if guess.why else found)[path] = guess.why or guess.reference
     warn_of_guesses(found)
     warn_of_unread(unread)
-    return found
+    return found | cut
 
 
 def why_unsure(guess: LayoutGuess, *, is_given: bool) -> str:
