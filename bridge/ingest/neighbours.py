@@ -57,8 +57,9 @@ def prepare_searches(run: Run) -> None:
         _free_memory(run)
         many = _find_grown(run)
         run.cache.clear()
-        # What a copy has is mapped; all else would be read into memory. The last one is of windows, not for graphs.
-        run.archive.index.wait_for_copies(but_for_last=run.pool.sharing > 1)
+        # What a copy has is mapped; all else would be read into memory. Graphs do not read the last one, of windows.
+        beside = run.pool.sharing > 1 and any(space.windows.scales for space, _ in many)
+        run.archive.index.wait_for_copies(but_for_last=beside)
         _free_memory(run)
         _store_timesteps(run, many)
         _free_memory(run)
