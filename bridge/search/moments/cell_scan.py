@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.nearest_places import NearestPlaces
 
-_FIRST: Final = 1 << 13  # members compared before the limit is looked at again; then twice as many
+_FIRST: Final = 1 << 15  # members compared before the limit is looked at again; then twice as many
 _MOST: Final = 1 << 16
 _MOST_NEAR: Final = 0.5  # of all members: more are compared faster with all places, in their order
 _SHARES: Final = [(1 - share, share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]  # of two blocks
