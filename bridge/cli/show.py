@@ -101,7 +101,9 @@ def _open_in_browser(name: str, archive: str | None) -> None:
 def _print(description: dict[str, Any]) -> None:
     from bridge.present.episodes import find_rate
     from wshard.core.types import ASSUMED_HZ
+    from wshard.formats.layouts.named import describe_layout
 
+    description = description | {"format": describe_layout(description["format"])}
     own = list(description)
     recorded = own[own.index("files") + 1 :]
     pairs = [(key, value) for key, value in description.items() if key not in (*_APART, *recorded)]

@@ -91,10 +91,10 @@ def report_unknown(opened: Catalog, where: Where | str | None) -> None:
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
-    """Read "low:high" with either side open; raises typer.BadParameter."""
+    """Read "low:high", or "low..high" as filters have it, with either side open; raises typer.BadParameter."""
     if text is None:
         return None
-    low, colon, high = text.partition(":")
+    low, colon, high = text.replace("..", ":").partition(":")
     try:
         bounds = (float(low) if low else None, float(high) if high else None)
     except ValueError:

@@ -76,8 +76,8 @@ def fit_query(
     if not chosen:
         listed = "\n".join(f"  {describe(space)}" for space in spaces)
         raise QueryError(
-            f"the query {_describe(arrays)} fits none of the searchable Spaces (choose other lanes by lanes= "
-            f"at ingest):\n{listed}"
+            f"the query {_describe(arrays)} fits none of the searchable Spaces (`wshard ingest FOLDER --lanes NAME`, "
+            f"in Python lanes=, embeds other lanes):\n{listed}"
         )
     for space in chosen:
         _check_numbers(arrays, space, fits[space])

@@ -177,6 +177,12 @@ def test_a_map_is_for_files_of_a_layout_too_and_a_layout_given_anew_removes_it(t
         assert f"lane signal/{lane} " in shown
 
 
+def test_the_format_of_an_episode_is_shown_in_words(tmp_path):
+    np.savez(tmp_path / "a.npz", **PLAIN)
+    assert command("ingest", ".", folder=tmp_path).exit_code == 0
+    assert "observation=obs, action=act" in command("show", "a", folder=tmp_path).stdout
+
+
 def test_a_map_is_taken_back(tmp_path):
     np.savez(tmp_path / "a.npz", **PLAIN)
     (tmp_path / "own.toml").write_text(command("layout", "guess", "a.npz", folder=tmp_path).stdout)

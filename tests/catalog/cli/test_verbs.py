@@ -15,6 +15,7 @@ from terminal import on_a_terminal
 from typer.testing import CliRunner, Result
 
 from catalog import Catalog, Compare
+from catalog.cli.common import parse_range
 from catalog.testing.contract import make_record
 
 if TYPE_CHECKING:
@@ -392,3 +393,8 @@ def test_a_terminal_is_sent_no_control_characters_of_names(archive: Path) -> Non
     rows = csv.DictReader(io.StringIO(run("ls", "--csv").stdout, newline=""))
     assert [row["env_id"] for row in rows if "owned" in row["env_id"]] == [EVIL]
     assert json.loads(run("export-list", "evil").stdout)["picks"][0]["env_id"] == EVIL
+
+
+def test_a_range_of_rewards_is_read_as_filters_have_it_too():
+    for written, expected in {"0.8..2": (0.8, 2), "0.8:2": (0.8, 2), "..2": (None, 2), "-1..": (-1, None)}.items():
+        assert parse_range(written) == expected
