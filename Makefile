@@ -24,7 +24,7 @@ help:
 	@echo "make installs install both, the folder and its git address with each Python from 3.11 to 3.13  (minutes)"
 	@echo "make docs     build the manual and the API reference into site/       (25 seconds, a minute the first time)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
-	@echo "make long     the tests and cases that are too slow for the gate                  (about 6 minutes)"
+	@echo "make long     the tests and cases that are too slow for the gate                  (minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make properties  the property tests on more and other examples than the gate    (minutes)"
 	@echo "make shards   2,000 random filters answered by shards on a Dask cluster, as by one index  (minutes)"
