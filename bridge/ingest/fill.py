@@ -149,6 +149,11 @@ def _activate(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | 
         return present is None or (active is not None and present.id == active.id)
     with suppress(SpaceMismatchError):  # replaced by another ingest; the next round finds the new Space
         catalog.vectors.activate(target.row.id, target.among, ignoring=target.left_out)
+        rows = (active or target.row, target.row)
+        before, after = (describe_lanes(Space.from_json(row.definition)) for row in rows)
+        if before != after:  # what was embedded before it was known how, is compared by it no more
+            run.by_lanes.pop(before, None)
+            run.report.spaces.pop(before, None)
     return False
 
 

@@ -49,6 +49,14 @@ def test_searches_find_what_they_find_in_one_unit(archives):
         assert found["mixed", number] == pytest.approx(found["tidy", number], abs=1e-4)
 
 
+def test_episodes_are_reported_by_the_space_that_compares_them_at_last(tmp_path):
+    for part, ratio, numbers in (("a", 1, range(8)), ("b", 1000, range(8, 12))):
+        save(tmp_path / part, *(scaled(number, np.float32(ratio)) for number in numbers))
+        report = ingest(tmp_path / "archive", tmp_path / part, windows="whole")
+    assert [*report.spaces.values()] == [12]
+    assert "in two units" in next(iter(report.spaces))
+
+
 def test_a_query_may_be_in_either_unit(archives):
     rows = scaled(5, 1).observations["state"].data
     with TrajectoryRetriever(archives / "mixed") as retriever:
