@@ -51,8 +51,8 @@ def _state_command(catalog: Catalog, layout_ids: Sequence[int], renamed: Mapping
     files = _name_files(catalog, rows, ids, others)
     options = parse_lane_map(rows[0].lane_map)
     for old, new in renamed.items():
-        known = next((own for own, now in options.items() if find_block(now, (old,))), old.removeprefix("signal/"))
-        options[known] = new.removeprefix("signal/")
+        known = [own for own, now in options.items() if find_block(now, (old,))] or [old.removeprefix("signal/")]
+        options |= dict.fromkeys(known, new.removeprefix("signal/"))
     written = " ".join(f"--map {quote(f'{old}={new}')}" for old, new in options.items())
     more = f" (and {plural(len(files) - _MOST_NAMED, 'more file')})" if len(files) > _MOST_NAMED else ""
     return f"`wshard ingest {' '.join(files[:_MOST_NAMED])} {written}`{more}"

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from jsonl_source import JsonlSource, announce, write_lines
 
+from bridge.spaces.map_command import state_map_commands
 from wshard import (
+    Episode,
     EpisodeAddress,
     FormatError,
     TrajectoryIngestor,
     TrajectoryRetriever,
     check_archive,
+    open_archive,
     open_episode,
     save_wshard,
 )
@@ -106,6 +109,17 @@ def test_what_a_map_cannot_rename_is_refused(lines):
         open_as("qpos=x", "q=x")
     with open_as("qpos=x", "joint_pos=x") as episode:
         assert np.array_equal(episode["x"], make_episode(0)["joint_pos"])
+
+
+def test_a_command_renames_all_that_a_map_gave_one_name(tmp_path):
+    for name in ("q", "qpos"):
+        rows = np.random.default_rng(len(name)).normal(size=(30, 2))
+        save_wshard(Episode(name, observations={name: rows}), tmp_path / f"{name}.wshard")
+    with open_archive(tmp_path / "archive", create=True) as archive:
+        assert archive.ingest([*tmp_path.glob("*.wshard")], lane_map={"q": "state", "qpos": "state"}).new == 2
+        (layout,) = archive.catalog.query.layouts()
+        command = state_map_commands(archive.catalog, {layout.id: {"signal/state": "state_2"}})
+    assert "--map q=state_2 --map qpos=state_2" in command
 
 
 def test_any_names_survive_as_text():
