@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -170,7 +171,11 @@ def split(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     archive: ArchiveOption = None,
 ) -> None:
-    """Split a collection into snapshots NAME/train, NAME/val, ... that share no episode, duplicate or group."""
+    """Split a collection into snapshots NAME/train, NAME/val, ... that share no episode, no equal data and no group.
+
+    Near copies (trimmed, noisy) stay together by the groups that `wshard duplicates --write NAME` saves, with
+    --by score.NAME.
+    """
     from catalog.cli.annotate import account
 
     fractions_by_part = _fractions(fractions)
@@ -186,6 +191,9 @@ def split(
     ]
     if empty and any(sizes):
         typer.echo(f"empty: {printable(', '.join(empty))}: the groups that stay together are too large", err=True)
+    full = [quote(named.name) for named, size in zip(saved, sizes, strict=False) if size][:2]
+    if len(full) > 1 and not any(field.startswith("score.") for field in by or []):
+        typer.echo(f"near copies may be in two parts: `wshard leaks {printable(' '.join(full))}` finds them", err=True)
 
 
 @app.command()

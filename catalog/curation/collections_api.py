@@ -95,7 +95,7 @@ class Collections:
     def split(
         self, ref: str, fractions: Mapping[str, float], *, by: Sequence[str] = (), seed: int = 0, who: str = ""
     ) -> list[Named]:
-        """Split a collection into snapshots named "REF/PART" with about these fractions, without leaks.
+        """Split a collection into snapshots named "REF/PART" with about these fractions, which share no data.
 
         by: fields; episodes that share a value of one of them stay together, and so do those with none, and copies of
         the same data. Without fields only copies stay together. CollectionError for a field, such as a metadata key or

@@ -75,7 +75,7 @@ class CollectionsPage {
     const parts = h("input", { type: "text", value: "train=0.8,val=0.1,test=0.1", required: true, autofocus: true });
     const by = h("input", { type: "text", placeholder: "meta.scene" });
     askForm(`Split “${name}”`, {
-      about: "Copies of one another come into the same part.", label: "Split",
+      about: "Equal data come into the same part. Near copies may not: the queue Leaks of the page Review finds them.", label: "Split",
       fields: [labelled("Parts", parts, "names with their shares of the episodes"), labelled("Keep together by", by, "a field: episodes with equal values come into the same part; may be empty")],
       act: () => {
         const fractions = Object.fromEntries(parts.value.split(",").map((part) => part.split("=")).map(([key, value]) => [key.trim(), Number(value)]));
