@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from bridge.search.moments.overlap import MomentLimits
     from bridge.search.moments.refine import Moment
     from bridge.search.moments.scan import Timesteps
+
+
+_SAME: Final = 0.7  # overlap above which a window is refined to what a span of the scan is
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +56,7 @@ def find_best(
     scanned = timesteps.scan(pace(query.rows), depth.refined, depth.allowed)
     eligible = found.take(_are_eligible(found.episodes, timesteps, depth.allowed))
     windows = select_candidates(eligible, limits, depth.refined)
-    windows = narrow(query, windows, timesteps, depth.refined, sure=limits.top_k)
+    windows = narrow(query, windows, timesteps, depth.refined, sure=limits.top_k).apart_from(scanned.same, _SAME)
     windows = windows.joined(scanned.same).joined(scanned.shifted, free=True)
     refined, weights = refine(query, windows, timesteps, limits)
     for nearest in scanned.others:

@@ -23,7 +23,7 @@ import numpy as np
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all, measure_all
 from bridge.search.moments.lane_rows import SHORT, SMOOTHED, PreparedRows
 from bridge.search.moments.offsets import Offsets
-from bridge.search.moments.overlap import MomentLimits, suppress
+from bridge.search.moments.overlap import MomentLimits, overlap, suppress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -93,6 +93,14 @@ class Windows:
     episodes: Ints
     spans: Ints
     free: NDArray[np.bool_]
+
+    def apart_from(self, nearest: Nearest, most: float) -> Windows:
+        """Return those that overlap none of these spans by more."""
+        pairs = np.argwhere(self.episodes[:, None] == nearest.episodes)
+        shares = overlap(self.spans[pairs[:, 0]], nearest.spans[pairs[:, 1]].T)
+        chosen = np.ones(len(self.episodes), np.bool_)
+        chosen[pairs[shares > most, 0]] = False
+        return Windows(self.episodes[chosen], self.spans[chosen], self.free[chosen])
 
     def joined(self, nearest: Nearest, *, free: bool = False) -> Windows:
         """Return these, and spans of a scan."""
