@@ -15,6 +15,7 @@ from wshard.core.quality.baseline import MIN_EPISODES
 from wshard.core.quality.checks import CHECKS
 
 if TYPE_CHECKING:
+    from bridge.archive import Archive
     from bridge.quality.check import Checkup, Checkups
 
 
@@ -56,6 +57,7 @@ def check(
             workers_count=workers,
             progress=progress,
         )
+        skipped = not cameras and _has_cameras(opened)
     flagged = [one for one in done if one.findings]
     shown = sorted(done if every else flagged, key=lambda one: (-one.worst, one.path))
     if as_json:
@@ -74,10 +76,18 @@ def check(
             typer.echo(
                 f"cameras of {plural(done.seen, 'episode')}: frames of {done.decoded} decoded, others measured before"
             )
+    if skipped and not as_json:
+        typer.echo("cameras were not checked: --cameras does", err=True)
     if done.unsaved is not None:
         typer.echo(f"not saved in the archive: {printable(str(done.unsaved))}", err=True)
     if flagged:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _has_cameras(opened: Archive) -> bool:
+    from bridge.episodes.pictures import is_camera
+
+    return any(is_camera(lane) for layout in opened.catalog.query.layouts() for lane in layout.lanes)
 
 
 def _summary(done: Checkups, flagged: int) -> str:

@@ -456,7 +456,8 @@ def test_cameras_are_checked_on_request_and_results_stay(tmp_path):
     frames[5, 20:40] = 0
     save(tmp_path / "in", *(episode(number, cam=frames[number]) for number in range(COUNT)))
     ingest(tmp_path / "lab", tmp_path / "in")
-    assert command("check", "--archive", "lab", folder=tmp_path).exit_code == 0
+    before = command("check", "--archive", "lab", folder=tmp_path)
+    assert (before.exit_code, "cameras were not checked" in before.stderr) == (0, True)
     seen = command("check", "--cameras", "--archive", "lab", "--json", folder=tmp_path)
     (found,) = json.loads(seen.stdout)["items"]
     assert (seen.exit_code, found["episode_id"]) == (1, "arm-05")
