@@ -83,8 +83,8 @@ def save_result(
     return lines
 
 
-def report_spaces(archive: Archive, where: str | None, name: str | None) -> None:
-    """Print which Spaces compare the episodes, if there are several, or others to choose from."""
+def report_spaces(archive: Archive, where: str | None, name: str | None) -> int:
+    """Print which Spaces compare the episodes, and what they leave out; return how many episodes are compared."""
     from bridge.curation.archive_vectors import group_by_space
     from bridge.spaces.identity import describe
 
@@ -101,6 +101,7 @@ def report_spaces(archive: Archive, where: str | None, name: str | None) -> None
         typer.echo(f"{total - chosen} of {plural(total, 'episode')} left out: they have no vectors there", err=True)
     if others:
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
+    return chosen
 
 
 def report_compared(found: Twins, episodes: str, *, pieces: bool) -> None:

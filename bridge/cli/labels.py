@@ -11,6 +11,7 @@ from bridge.cli.options import LabelOption, NeighboursOption, SpaceOption, Write
 from bridge.cli.output import print_lines
 from catalog.cli.common import ArchiveOption, LimitOption, WhereOption, print_table, report_unknown, shorten
 from wshard.cli.common import JsonOption, print_items, print_json, printable, reported
+from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +40,12 @@ def mislabeled(
     from bridge.curation.signals import find_mislabeled
 
     def find(opened: Archive, progress: Progress) -> list[Valued]:
-        report_spaces(opened, where, space)
-        return find_mislabeled(opened, label, where or "", neighbours=neighbours, space=space, progress=progress)
+        compared = report_spaces(opened, where, space)
+        found = find_mislabeled(opened, label, where or "", neighbours=neighbours, space=space, progress=progress)
+        if len(found) < compared:
+            without = plural(compared - len(found), "episode")
+            typer.echo(f"{without} left out: they have no label {printable(label)!r}", err=True)
+        return found
 
     options = OutputOptions(write, limit=limit, as_json=as_json)
     print_ranked(

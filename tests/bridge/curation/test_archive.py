@@ -160,6 +160,9 @@ def test_what_could_not_be_compared_is_said(tmp_path, monkeypatch):
     assert "1 of 1 episodes of the second set without vectors" in wshard("leaks", "env:other", "env:third").stderr
     assert "2 of 5 episodes left out" in wshard("outliers", "--neighbors", 1).stderr
     with opened_archive(tmp_path / "archive") as archive:
+        archive.catalog.annotations.tag(archive.catalog.query.ids("env:task-7"), "same")
+    assert "1 episode left out: they have no label 'tag'" in wshard("mislabeled", "--label", "tag").stderr
+    with opened_archive(tmp_path / "archive") as archive:
         whole = find_duplicates(archive)
         (tmp_path / "data" / near.env_id / f"{near.id}.wshard").unlink()
         assert (len(whole), whole.alone, whole.unread) == (1, 2, 0)
