@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bridge.search.moments.scan import Timesteps
 
 
-_SAME: Final = 0.7  # overlap above which a window is refined to what a span of the scan is
+_SAME: Final = 0.8  # overlap above which a window is refined to what a span of the scan is
 
 
 @dataclass(frozen=True, eq=False)
