@@ -157,7 +157,9 @@ def test_what_could_not_be_compared_is_said(tmp_path, monkeypatch):
     save(tmp_path / "data", other, replace(other, id="alike", env_id="third", rewards=other.rewards + 1))
     ingest(tmp_path / "archive", tmp_path / "data")
     assert "2 of 5 episodes without vectors to compare" in wshard("duplicates").stderr
-    assert "1 of 1 episodes of the second set without vectors" in wshard("leaks", "env:other", "env:third", code=1).stderr
+    assert (
+        "1 of 1 episodes of the second set without vectors" in wshard("leaks", "env:other", "env:third", code=1).stderr
+    )
     assert "2 of 5 episodes left out" in wshard("outliers", "--neighbors", 1).stderr
     with opened_archive(tmp_path / "archive") as archive:
         archive.catalog.annotations.tag(archive.catalog.query.ids("env:task-7"), "same")
