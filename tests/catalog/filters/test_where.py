@@ -14,6 +14,7 @@ from hypothesis import given
 
 from catalog import (
     EVERYTHING,
+    AllOf,
     Catalog,
     CheckFinding,
     Compare,
@@ -196,6 +197,13 @@ def test_in_takes_more_values_than_a_database_takes_parameters(filled) -> None:
     ]
     everything = [row.id for row in rows]
     assert list(catalog.episodes.rows([*range(-40_000, 40_000), 2**80])) == everything
+
+
+def test_an_integer_beyond_all_floats_is_beyond_all_rewards(filled) -> None:
+    catalog, rows, _ = filled
+    finite = [row.id for row in rows if row.total_reward is not None and math.isfinite(row.total_reward)]
+    for_all = (Compare("total_reward", "lt", 10**400), Compare("total_reward", "gt", -(10**400)))
+    assert catalog.query.ids(AllOf(for_all)) == finite
 
 
 def test_every_float_is_found_by_itself(location) -> None:

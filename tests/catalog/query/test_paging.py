@@ -122,7 +122,6 @@ COMPUTED = (
 
 
 @pytest.mark.parametrize("order", [f"{sign}{name}" for name in COMPUTED for sign in ("", "-")])
-@SQLITE_FIRST
 def test_any_field_of_one_value_is_an_order(still: Catalog, known: tuple, order: str) -> None:
     rows, facts = known
     kinds = (bool, float, str)  # metadata may be of any

@@ -159,7 +159,6 @@ def test_a_histogram_of_known_values(location) -> None:
 @pytest.mark.parametrize(
     "by", [(), ("env_id",), ("success", "review"), ("tag",), ("tag", "note_by", "env_id"), ("meta.task", "success")]
 )
-@SQLITE_FIRST
 def test_statistics_by_group(by: tuple[str, ...], filled) -> None:
     catalog, rows, facts = filled
     where = "length:..1000 reward:999000..1001000"
