@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 FEW: Final = 1 << 17
 """Blocks that are in no cells, as comparing all of them takes no longer."""
 
-SURE: Final = 0.7
+SURE: Final = 0.8
 """Share of the distance of the farthest place that counts up to which bounds may miss none.
 
-Of farther ones some are missed: to find all of these takes twice as long.
+Of farther ones some are missed: to find all of these takes a third longer.
 """
 
 _SAMPLED: Final = 4  # times as many places as are wanted that are compared before others, as these may be nearest
