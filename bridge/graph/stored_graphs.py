@@ -107,7 +107,9 @@ class GraphStore:
                 self._follow(space, weights, weighed, wait=wait)
             self._checked[space.fingerprint] = now
         present = self._graphs.get(space.fingerprint)
-        return None if present is None or weighed not in present.name else present.graph
+        if present is None or not f"{present.name} ".startswith(f"{weighed} "):  # weighed otherwise
+            return None
+        return present.graph
 
     def _follow(self, space: Space, weights: Weights, weighed: str, *, wait: bool) -> None:
         """Keep the graph of the present vectors: that in memory, the stored one, or one that is made."""

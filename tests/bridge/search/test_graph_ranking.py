@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of
@@ -109,6 +111,17 @@ def read_graph(folder):
         stored = StoredVectors(archive)
         graph = stored.graph(space, stored.weights(space, blocks_of(embedder_of(space), space)))
         return graph.episodes.tolist(), graph.neighbours.tobytes(), graph.shares.tobytes()
+
+
+def test_a_graph_of_other_weights_is_not_used_until_the_one_that_fits_is_made(archive, monkeypatch):
+    (space, *_) = (one for one in spaces_of(archive) if one.windows.whole)
+    with open_archive(archive) as lab:
+        stored = StoredVectors(lab)
+        weights = stored.weights(space, blocks_of(embedder_of(space), space))
+        assert stored.graph(space, weights, wait=True) is not None
+        monkeypatch.setattr(stored_graphs.GraphStore, "_follow", lambda *_, **__: None)
+        assert stored.graph(space, replace(weights, values=None)) is None
+        assert stored.graph(space, weights) is not None
 
 
 def test_an_ingest_of_many_makes_the_graph_and_one_of_few_leaves_them_to_the_search(tmp_path, built):
