@@ -27,7 +27,7 @@ ROUNDING: Final = 1e-5
 
 _PER_SPAN: Final = (4, 16)  # places at which all blocks are compared for each span returned, at least and at most
 _FEW: Final = 1 << 13  # places up to which, or up to a share of all, each is compared
-_SHARE: Final = 1 / 32
+_SHARE: Final = 1 / 8
 _COMPARED: Final = 4  # blocks of a query, at most
 _AT_ONCE: Final = 1 << 13  # blocks compared at once, while they fit in the CPU cache
 
