@@ -122,7 +122,7 @@ def _load_texts(connection: Connection, where: Where, total: int, clauses: Seque
     parts = [(start, start + _READ_AT_ONCE - 1) for start in range(0, last + 1, _READ_AT_ONCE)][::-1]
     while parts:
         start, stop = parts.pop()
-        some = _read(connection, statement((start, stop)))
+        some = _read(connection, statement((start, stop)), may_split=start < stop)
         if some is None:
             middle = (start + stop) // 2
             parts += [(middle + 1, stop), (start, middle)]
@@ -147,13 +147,13 @@ def _select_texts(
     return join_rows(statement.select_from(texts), _SEPARATORS)
 
 
-def _read(connection: Connection, statement: Select[Any]) -> _Found | None:
-    """Return what a statement joins, None where that is too long for the database."""
+def _read(connection: Connection, statement: Select[Any], *, may_split: bool = True) -> _Found | None:
+    """Return what a statement joins, None where that is too long for the database and may be read in parts."""
     try:
         with connection.begin_nested():  # PostgreSQL ends the transaction otherwise
             ids, found = connection.execute(statement).one()
     except DBAPIError as error:
-        if is_too_long(error):
+        if may_split and is_too_long(error):
             return None
         raise
     if ids is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -14,7 +15,7 @@ from catalog import Catalog, Compare, EmbeddingRow
 from catalog.full_text import LONGEST, words
 from catalog.query import bm25
 from catalog.testing.contract import make_record
-from wshard.errors import FilterError
+from wshard.errors import CatalogError, FilterError
 
 TASKS = (
     "open the drawer",
@@ -91,20 +92,30 @@ def test_texts_that_are_read_in_parts_rank_alike(catalog, monkeypatch):
     assert all(whole)
 
 
+@contextmanager
+def long_texts_refused(most):
+    """Let SQLite refuse texts of more bytes, as it does those of more than a billion."""
+
+    @event.listens_for(Engine, "before_cursor_execute")
+    def limit(connection, *_: object):
+        connection.connection.driver_connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
+
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", limit)
+
+
 def test_texts_that_are_too_long_together_are_read_in_parts(tmp_path):
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         tasks = [{"task": f"fold {'the towel ' * (number % 3 + 1)}"} for number in range(20)]
         catalog.episodes.register([make_record(number, metadata=one) for number, one in enumerate(tasks)])
         whole = catalog.query.relevant("towel")
 
-        @event.listens_for(Engine, "before_cursor_execute")
-        def limit(connection, *_: object):
-            connection.connection.driver_connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 90)
-
-        try:
+        with long_texts_refused(90):
             assert catalog.query.relevant("towel") == whole
-        finally:
-            event.remove(Engine, "before_cursor_execute", limit)
+        with long_texts_refused(30), pytest.raises(CatalogError, match="too big"):  # one alone is too long
+            catalog.query.relevant("towel")
     assert len(whole) == 20
 
 
