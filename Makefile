@@ -118,7 +118,7 @@ demo: $(VENV)/.demo pages
 test: $(VENV)/.dev pages
 	@echo "== lint, types, rooms and arrows; the first time, the tests are compiled (a minute)"
 	@$(MAKE) -s -j 2 types lint rooms $(VENV)/collected.txt
-	@echo "== tests, docs and README, and beside them the manual (minutes)"
+	@echo "== tests, docs and README, and beside them the manual (7 to 12 minutes on 2 cores)"
 	@$(MAKE) -s -j 2 suite manual
 
 suite:

@@ -38,7 +38,7 @@ def make_blocks(rows: Floats, lengths: Ints) -> Floats:
     lengths: those of the episodes, one below the other.
     """
     counts, stored = count_blocks(lengths)
-    numbers = np.arange(stored.sum()) - np.repeat(np.cumsum(stored) - stored, stored)
+    numbers = _number(stored)
     begins = np.repeat(np.cumsum(lengths) - lengths, stored) + APART * np.minimum(
         numbers, np.repeat(counts - 1, stored)
     )
@@ -53,10 +53,15 @@ def make_changes(blocks: Floats, lengths: Ints) -> Floats:
     """Return the changes from every second block of an episode to the next one of these, with their squared length."""
     counts, stored = count_blocks(lengths)
     stored //= CHANGE
-    numbers = np.arange(stored.sum()) - np.repeat(np.cumsum(stored) - stored, stored)
+    numbers = _number(stored)
     lasts = np.maximum(0, (counts - CHANGE - 1) // CHANGE)  # what is behind them leads to another episode
     places = CHANGE * (np.arange(len(numbers)) - np.maximum(0, numbers - np.repeat(lasts, stored)))
     return with_squares(blocks.take(places + CHANGE, axis=0, mode="clip")[:, :-1] - blocks.take(places, axis=0)[:, :-1])
+
+
+def _number(counts: Ints) -> Ints:
+    """Return the numbers of the rows of each episode, from 0 on, one episode below the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def with_squares(values: Floats) -> Floats:

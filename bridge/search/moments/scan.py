@@ -200,7 +200,7 @@ class Timesteps(Mapping[int, PreparedRows]):
         self._find_places([places], grid)
         return places.found.select(count, limit)[0]
 
-    def _columns(self, every: int, changes: bool, first: int) -> Floats:  # noqa: FBT001  (as find_all calls it)
+    def _columns(self, every: int, changes: bool, first: int) -> Floats:  # noqa: FBT001  (as compare_all calls it)
         """Return what is stored of every so many-th block from the first one on, or of the changes from there [D, n].
 
         They lie one after the other, unless these are all of many.
