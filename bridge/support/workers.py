@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from collections import deque
@@ -11,11 +12,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import chain, islice
 from multiprocessing import get_context, parent_process
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from bridge.support.blas_threads import blas_threads, one_blas_thread
 from bridge.support.dask_workers import SCHEME, dask_workers
 from bridge.support.garbage import begin_collecting_rarely, collect_rarely, give_back
+from bridge.support.result_files import StoredResult, StoringResults
 from bridge.support.sendable import check_sendable
 from wshard.core.arguments import whole_number
 from wshard.core.messages import shown
@@ -54,9 +57,11 @@ class Workers(Protocol):
 class _LocalWorkers:
     """Runs here, and in the processes of a pool, if there is one."""
 
-    def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
+    def __init__(self, pool: ProcessPoolExecutor | None, count: int, folder: str = "") -> None:
+        """folder: for results on their way from the pool."""
         self._pool = pool
         self._count = count
+        self._folder = folder
         self.sharing = 1 + count
         self._max_submitted = 2 * count + 1  # batches submitted to the pool, which goes on while this process has one
         self._max_pending = 4 * count + 1  # these, and results that wait for an earlier batch
@@ -87,7 +92,8 @@ class _LocalWorkers:
         function: Callable[[Sequence[Item]], Result],
         batches: Iterable[Sequence[Item]],
     ) -> Iterator[Result]:
-        pending: deque[Future[Result]] = deque()
+        pending: deque[Future[StoredResult[Result]]] = deque()
+        storing = StoringResults(function, self._folder)
         try:
             with interrupts_held():
                 started = [pool.submit(_get_ready, function) for _ in range(self._count)]
@@ -97,14 +103,15 @@ class _LocalWorkers:
                 elif sum(not one.done() for one in pending) < self._max_submitted:
                     check_sendable(function, batch)
                     with interrupts_held():
-                        pending.append(pool.submit(function, batch))
+                        pending.append(pool.submit(storing, batch))
                 else:
                     pending.append(Future())
-                    pending[-1].set_result(function(batch))
-                while pending and (pending[0].done() or len(pending) > self._max_pending):
-                    yield pending.popleft().result()
+                    pending[-1].set_result(StoredResult(result=function(batch)))
+                # One result at a time, so that the pool gets its next batch before what is done with the others.
+                if pending and (pending[0].done() or len(pending) > self._max_pending):
+                    yield pending.popleft().result().take()
             while pending:
-                yield pending.popleft().result()
+                yield pending.popleft().result().take()
         except BrokenProcessPool as error:
             raise IngestError(
                 "a worker process died: expected enough memory, and, in a script that is run as a program, the call "
@@ -145,11 +152,14 @@ def workers(count: int, executor: str = PROCESSES, places: Iterable[str] = ()) -
             yield _LocalWorkers(None, 0)
             return
         # spawn: a forked child would share database connections and BLAS threads with its parent
-        pool = ProcessPoolExecutor(count - 1, mp_context=get_context("spawn"), initializer=begin)
-        try:
-            yield _LocalWorkers(pool, count - 1)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        with TemporaryDirectory(prefix="wshard-", ignore_cleanup_errors=True) as folder:
+            pool = ProcessPoolExecutor(
+                count - 1, mp_context=get_context("spawn"), initializer=begin, initargs=(folder,)
+            )
+            try:
+                yield _LocalWorkers(pool, count - 1, folder)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -178,20 +188,25 @@ def interrupts_held() -> Iterator[None]:
             handler(*received[0])
 
 
-def begin() -> None:
-    """Start a worker process: it has one thread of BLAS, collects garbage rarely, and ends with its parent."""
+def begin(folder: str = "") -> None:
+    """Start a worker process: it has one thread of BLAS, collects garbage rarely, and ends with its parent.
+
+    folder: removed then, if the parent was killed; "" for none.
+    """
     blas_threads().limit(limits=1)
     begin_collecting_rarely()
-    end_with_parent()
+    end_with_parent(folder)
 
 
-def end_with_parent() -> None:
+def end_with_parent(folder: str = "") -> None:
     """End this worker when its parent ends: after a kill -9, workers of a pool would otherwise wait for ever."""
     parent = parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()
+        threading.Thread(target=_end_with, args=(parent.join, folder), daemon=True).start()
 
 
-def _end_with(join_parent: Callable[[], None]) -> None:
+def _end_with(join_parent: Callable[[], None], folder: str) -> None:
     join_parent()
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)

@@ -196,7 +196,10 @@ def test_searches_beside_an_ingest_see_more_and_more(tmp_path, data):
 
 
 @pytest.mark.long
-def test_no_worker_outlives_an_ingest_that_is_killed(tmp_path, data):
+def test_no_worker_outlives_an_ingest_that_is_killed(tmp_path, data, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
     victim = child(tmp_path / "archive", data[0], 3)
     while (line := victim.stdout.readline().split())[:1] != ["workers"] or len(line) < 3:
         pass
@@ -210,6 +213,7 @@ def test_no_worker_outlives_an_ingest_that_is_killed(tmp_path, data):
     for number in left:
         os.kill(number, signal.SIGKILL)
     assert left == []
+    assert [*scratch.iterdir()] == []
 
 
 def _alive(number):
