@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wshard.core.arguments import array_of
+from wshard.core.converted_field import ConvertedField
 from wshard.errors import EpisodeError, LaneError
 
 
@@ -87,22 +88,22 @@ class StepArray(np.ndarray[Any, np.dtype[Any]]):
         return self.shape[0] if self.ndim else 0
 
 
-class StepField:
-    """A field of an Episode that takes every form StepArray.of does, and None; it gives StepArrays."""
+def as_steps(values: Any, _: object = None) -> StepArray | None:
+    """Return one value per timestep, in any form that StepArray.of takes; None for None."""
+    return None if values is None else StepArray.of(values)
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = f"_{name}"
 
-    @overload
-    def __get__(self, episode: None, owner: type) -> None: ...
-    @overload
-    def __get__(self, episode: object, owner: type) -> StepArray | None: ...
-    def __get__(self, episode: object | None, owner: type) -> StepArray | None:
-        found: StepArray | None = None if episode is None else getattr(episode, self._name)
-        return found
+StepField = ConvertedField[Any, StepArray | None]
+"""The type of a field of an Episode that takes every form StepArray.of does, and None; it gives StepArrays."""
 
-    def __set__(self, episode: object, values: Any) -> None:
-        setattr(episode, self._name, None if values is None else StepArray.of(values))
+
+def as_times(values: Any, _: object = None) -> Array | None:
+    """Return one time per timestep, given as an array or a sequence; None for None. Raises as array_of does."""
+    return None if values is None else array_of(values, "one time per timestep")
+
+
+TimeField = ConvertedField[Any, Array | None]
+"""The type of a field of an Episode that takes what as_times does."""
 
 
 class PackedBits(np.ndarray[Any, np.dtype[Any]]):
@@ -111,7 +112,7 @@ class PackedBits(np.ndarray[Any, np.dtype[Any]]):
     __hash__ = None  # like all arrays
 
     @staticmethod
-    def of(given: Any) -> PackedBits:
+    def of(given: Any, _: object = None) -> PackedBits:
         """Return an array, or the values of anything bytes-like, without copying."""
         return (given if isinstance(given, np.ndarray) else np.frombuffer(given, np.uint8)).view(PackedBits)
 
@@ -167,6 +168,10 @@ class DType(StrEnum):
             where = f"{where}: {block}: dtype" if block else where
             raise LaneError(f"{where}: expected one of {known}, found {reprlib.repr(name)}")
         return kind
+
+
+DTypeField = ConvertedField[DType | str | np.dtype[Any] | type[np.generic], DType]
+"""The type of a field that takes what DType.parse does."""
 
 
 @lru_cache(maxsize=64)  # numpy takes longer for the name of a dtype than for its hash
@@ -236,10 +241,6 @@ class Residual(EqualByValue):
 
     channel_id: str
     type: str
-    data: NDArray[Any]
+    data: ConvertedField[NDArray[Any] | bytes | bytearray | memoryview, PackedBits] = ConvertedField(PackedBits.of)
     scales: NDArray[Any] | None = None
     mask: NDArray[Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Accept bytes, as the packing functions return them; be equal to them."""
-        self.data = PackedBits.of(self.data)

@@ -1,4 +1,4 @@
-"""What the channels of a lane are: numbers, angles, quaternions, flags and so on, as texts such as "4:quaternion"."""
+"""What lanes and their channels are: a modality; numbers, angles, quaternions and so on, such as "4:quaternion"."""
 
 from __future__ import annotations
 
@@ -14,6 +14,32 @@ if TYPE_CHECKING:
 
 _MAX_CHANNELS: Final = 1 << 40
 QUATERNION_SIZE: Final = 4
+
+
+class Modality(StrEnum):
+    """Kind of data in a multi-modal observation lane."""
+
+    RGB = "rgb"
+    DEPTH = "depth"
+    LANGUAGE = "language"
+    PROPRIOCEPTION = "proprioception"
+    AUDIO = "audio"
+    VIDEO = "video"
+    POINTCLOUD = "pointcloud"
+
+    @staticmethod
+    def parse(value: object) -> Modality:
+        """Read a name such as "rgb"; raises EpisodeError, which lists the known ones."""
+        try:
+            return Modality(str(value))
+        except ValueError:
+            known = ", ".join(kind.value for kind in Modality)
+            raise EpisodeError(f"modality: expected one of {known}, found {value!r}") from None
+
+    @property
+    def content_type(self) -> int:
+        """The content type code of the container format."""
+        return {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}[self]
 
 
 class ChannelKind(StrEnum):

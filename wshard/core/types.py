@@ -12,10 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wshard.core.arguments import array_of, check_chunk, integer
-from wshard.core.array_fields import DType, EqualByValue, StepField, check_declared
+from wshard.core.array_fields import (
+    DType,
+    DTypeField,
+    EqualByValue,
+    StepField,
+    TimeField,
+    as_steps,
+    as_times,
+    check_declared,
+)
 from wshard.core.array_fields import Residual as Residual
+from wshard.core.channel_kinds import Modality as Modality
 from wshard.core.channel_kinds import checked_kinds
 from wshard.core.channel_names import checked_names
+from wshard.core.converted_field import ConvertedField, SizesField, SpanField, TextsField
 from wshard.core.media.frames import EncodedFrames, LaneData
 from wshard.core.media.video_frames import are_same_frames
 from wshard.core.messages import describe_channel, describe_episode, shown
@@ -39,32 +50,6 @@ class Format(StrEnum):
     D4RL = "d4rl"
     ROBOMIMIC = "robomimic"
     HDF5 = "hdf5"
-
-
-class Modality(StrEnum):
-    """Kind of data in a multi-modal observation lane."""
-
-    RGB = "rgb"
-    DEPTH = "depth"
-    LANGUAGE = "language"
-    PROPRIOCEPTION = "proprioception"
-    AUDIO = "audio"
-    VIDEO = "video"
-    POINTCLOUD = "pointcloud"
-
-    @staticmethod
-    def parse(value: object) -> Modality:
-        """Read a name such as "rgb"; raises EpisodeError, which lists the known ones."""
-        try:
-            return Modality(str(value))
-        except ValueError:
-            known = ", ".join(kind.value for kind in Modality)
-            raise EpisodeError(f"modality: expected one of {known}, found {value!r}") from None
-
-    @property
-    def content_type(self) -> int:
-        """The content type code of the container format."""
-        return {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}[self]
 
 
 @dataclass(eq=False)
@@ -91,30 +76,27 @@ class Channel(EqualByValue):
     """
 
     name: str
-    dtype: DType
-    shape: list[int]
-    data: LaneData = LaneData()  # noqa: RUF009  (as StepField)
+    dtype: DTypeField = ConvertedField(lambda name, _: DType.parse(name))
+    shape: SizesField = ConvertedField(lambda sizes, _: [int(size) for size in sizes])
+    data: LaneData = LaneData()
     semantics: str = ""
     modality: Modality | None = None
     sampling_rate_hz: float | None = None
     content_type: str | None = None
     encoded: EncodedFrames | None = field(default=None, compare=False)
-    names: tuple[str, ...] = ()
+    names: TextsField = ConvertedField(lambda names, lane: checked_names(names, f"channel {lane.name!r}"), ())
     unit: str = ""
-    kinds: tuple[str, ...] = ()
+    kinds: TextsField = ConvertedField(lambda kinds, lane: checked_kinds(kinds, f"channel {lane.name!r}"), ())
 
     __repr__ = describe_channel
 
     def __post_init__(self) -> None:
-        """Accept anything array-like and any sequence of ints."""
+        """Accept anything array-like."""
         given = self.__dict__["_data"]
         if self.encoded is not None and given is not None and given is not self.encoded.__dict__.get("pixels"):
             self.encoded = None  # replace(channel, data=...)
         if self.encoded is None and type(given) is not np.ndarray:
             self.data = array_of(given, f"channel {self.name!r}")
-        where, self.shape = f"channel {self.name!r}", [int(size) for size in self.shape]
-        self.names, self.kinds = checked_names(self.names, where), checked_kinds(self.kinds, where)
-        self.dtype = DType.parse(self.dtype)
 
     @staticmethod
     def of(name: str, data: Any, **described: Any) -> Channel:
@@ -152,6 +134,35 @@ class Channel(EqualByValue):
         if self.encoded is not None:
             return replace(self, data=None, encoded=self.encoded.slice(start, stop))
         return replace(self, data=self.data[start:stop])
+
+
+_NO_LANES: Any = ()
+"""The default of lanes, which nothing can change; None, what a function without a return gives, is refused."""
+
+
+def _as_channels(lanes: Any, owner: str) -> dict[str, Channel]:
+    """Return the lanes with channels in place of arrays; the same dict if there are none."""
+    plain = np.ndarray, EncodedFrames
+    if not isinstance(lanes, Mapping):
+        return {} if lanes == _NO_LANES else lanes  # anything else is refused when it is saved
+    if isinstance(lanes, dict) and not any(isinstance(lane, plain) for lane in lanes.values()):
+        return lanes
+    return {name: Channel.of(owner + name, lane) if isinstance(lane, plain) else lane for name, lane in lanes.items()}
+
+
+def _as_lanes(lanes: Any, _: object) -> dict[str, Channel]:
+    return _as_channels(lanes, "")
+
+
+def _as_omens(omens: Any, _: object) -> dict[str, dict[str, Channel]]:
+    if not isinstance(omens, Mapping):
+        return {} if omens == _NO_LANES else omens  # as lanes
+    return {name: _as_channels(models, f"{name}/") for name, models in omens.items()}
+
+
+Lanes = Mapping[str, Channel | EncodedFrames | Array]
+LaneField = ConvertedField[Lanes, dict[str, Channel]]
+OmenField = ConvertedField[Mapping[str, Lanes], dict[str, dict[str, Channel]]]
 
 
 @dataclass(eq=False)
@@ -192,36 +203,30 @@ class Episode(EqualByValue):
     env_id: str = ""
     length: int = 0
     timebase: TimebaseSpec = field(default_factory=TimebaseSpec)
-    observations: dict[str, Channel] = field(default_factory=dict)
-    actions: dict[str, Channel] = field(default_factory=dict)
-    rewards: StepField = StepField()  # noqa: RUF009  (a descriptor holds no value that episodes could share)
-    terminations: StepField = StepField()  # noqa: RUF009  (as rewards)
-    truncations: StepField = StepField()  # noqa: RUF009  (as rewards)
-    omens: dict[str, dict[str, Channel]] = field(default_factory=dict)
+    observations: LaneField = ConvertedField(_as_lanes, _NO_LANES)
+    actions: LaneField = ConvertedField(_as_lanes, _NO_LANES)
+    rewards: StepField = ConvertedField(as_steps, None)
+    terminations: StepField = ConvertedField(as_steps, None)
+    truncations: StepField = ConvertedField(as_steps, None)
+    omens: OmenField = ConvertedField(_as_omens, _NO_LANES)
     residuals: dict[str, Residual] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     source_format: Format = field(default=Format.UNKNOWN, compare=False)
     chunk_index: int | None = None
     total_chunks: int | None = None
-    timestep_range: list[int] | None = None
-    uncerts: dict[str, Channel] = field(default_factory=dict)
-    ticks: Array | None = None
-    timestamps_ns: Array | None = None
+    timestep_range: SpanField = ConvertedField(lambda steps, _: None if steps is None else list(steps), None)
+    uncerts: LaneField = ConvertedField(_as_lanes, _NO_LANES)
+    ticks: TimeField = ConvertedField(as_times, None)
+    timestamps_ns: TimeField = ConvertedField(as_times, None)
     blocks: dict[str, bytes] = field(default_factory=dict)
 
     __repr__ = describe_episode
 
     def __post_init__(self) -> None:
-        """Accept arrays for channels, and any pair as timestep_range; infer the length where none is given."""
-        self.observations, self.actions = _as_channels(self.observations), _as_channels(self.actions)
-        self.uncerts = _as_channels(self.uncerts)
-        if isinstance(self.omens, dict):
-            self.omens = {name: _as_channels(models, f"{name}/") for name, models in self.omens.items()}
+        """Infer the length where none is given."""
         if self.length == 0 and isinstance(self.observations, dict) and isinstance(self.actions, dict):
             lanes = (lane.length for lane in self.lanes().values() if isinstance(lane, Channel))
             self.length = next((length for length in lanes if length), 0)
-        if self.timestep_range is not None:
-            self.timestep_range = list(self.timestep_range)
 
     def __getitem__(self, name: str) -> Array:
         """Return the array [T, ...] of a lane: of an observation by its id, of any by its block name.
@@ -281,14 +286,6 @@ class Episode(EqualByValue):
     def clone(self) -> Episode:
         """Return a copy with its own arrays; metadata is copied shallowly."""
         return replace(copy.deepcopy(replace(self, metadata={})), metadata=dict(self.metadata))
-
-
-def _as_channels(lanes: Any, owner: str = "") -> dict[str, Channel]:
-    """Return the lanes with channels in place of arrays; the same dict if there are none."""
-    plain = np.ndarray, EncodedFrames
-    if not isinstance(lanes, dict) or not any(isinstance(lane, plain) for lane in lanes.values()):
-        return lanes  # type: ignore[no-any-return]  # anything else is refused when it is saved
-    return {name: Channel.of(owner + name, lane) if isinstance(lane, plain) else lane for name, lane in lanes.items()}
 
 
 def _check_channel(block: str, channel: object, length: int) -> None:

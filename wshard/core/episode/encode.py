@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wshard.core.arguments import array_of
 from wshard.core.array_fields import DType
-from wshard.core.channel_kinds import checked_kinds
-from wshard.core.channel_names import checked_names
 from wshard.core.episode.encoded_lane import pack_frames
 from wshard.core.episode.lanes import (
     DONE,
@@ -84,9 +81,9 @@ def _declare(block: str, channel: Channel) -> Declaration:
         sampling_rate_hz=channel.sampling_rate_hz,
         content_type=channel.content_type,
         semantics=channel.semantics,
-        names=checked_names(channel.names, block),
+        names=channel.names,
         unit=channel.unit,
-        kinds=checked_kinds(channel.kinds, block),
+        kinds=channel.kinds,
     )
 
 
@@ -117,10 +114,9 @@ def _booleans(values: Array, name: str) -> Array:
 
 
 def _integers(values: Array, name: str) -> Array:
-    array = array_of(values, name)
-    if array.dtype.kind not in "iu" or int(array.max(initial=0)) > _MAX_INT64:
-        raise EpisodeError(f"{name}: expected 64-bit signed integers, found {array.dtype}")
-    return array.astype("<i8")
+    if values.dtype.kind not in "iu" or int(values.max(initial=0)) > _MAX_INT64:
+        raise EpisodeError(f"{name}: expected 64-bit signed integers, found {values.dtype}")
+    return values.astype("<i8")
 
 
 def as_bytes(array: Array) -> tuple[Buffer, ...]:
