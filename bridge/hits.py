@@ -134,9 +134,7 @@ class Hits(list[EpisodeRef]):
         """
         from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches do not need it)
 
-        places = [
-            ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.metadata.get("length")) for ref in self
-        ]
+        places = [ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.length or None) for ref in self]
         return open_clips(places, weights, options, missing=missing)
 
     def to_arrow(self) -> pa.Table:
@@ -167,8 +165,7 @@ class Hits(list[EpisodeRef]):
 
 def _format_card(ref: EpisodeRef) -> str:
     """Return one hit of the strip: its drawing, or its name where its file cannot be read."""
-    env = ref.metadata.get("env_id") or ""
-    return (draw_hit(ref, small=True) or f"<b>{escape(repr(ref))}</b>") + f"<small>{escape(str(env))}</small>"
+    return (draw_hit(ref, small=True) or f"<b>{escape(repr(ref))}</b>") + f"<small>{escape(ref.env_id)}</small>"
 
 
 def _format_cell(value: object) -> str:

@@ -38,7 +38,7 @@ class EpisodeRef:
         episode_id: The episode's own name.
         file_path: Its file or location.
         score: Higher is better, 1 = identical (see docs/search.md).
-        metadata: The episode's own, and env_id, length, total_reward, success, tags.
+        metadata: The episode's own, and env_id, length, total_reward, success, tags, which are properties, too.
         span: The matching timesteps [start, stop).
         uid: The name of the episode in the catalog, which no other has.
         digest: Of the data that was ingested, "" to load any.
@@ -84,6 +84,33 @@ class EpisodeRef:
         return draw_hit(self) or f"<pre>{escape(repr(self))}</pre>"
 
     @property
+    def env_id(self) -> str:
+        """The environment of the episode, "" if unknown."""
+        return self.metadata.get("env_id") or ""
+
+    @property
+    def length(self) -> int:
+        """The timesteps of the whole episode, 0 if unknown."""
+        return int(self.metadata.get("length") or 0)
+
+    @property
+    def total_reward(self) -> float | None:
+        """The sum of its rewards, None if they were not recorded."""
+        reward: float | None = self.metadata.get("total_reward")
+        return reward
+
+    @property
+    def success(self) -> bool | None:
+        """Whether it succeeded, None if unknown."""
+        success: bool | None = self.metadata.get("success")
+        return success
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags when it was found, in alphabetical order."""
+        return tuple(self.metadata.get("tags", ()))
+
+    @property
     def address(self) -> EpisodeAddress:
         """The address of the episode: file_path, and its key in a location of several episodes."""
         return EpisodeAddress(self.file_path, self.key, self.read_as)
@@ -96,7 +123,7 @@ class EpisodeRef:
     @property
     def remaining(self) -> int:
         """Number of timesteps after the span; 0 if the catalog does not know the length of the episode."""
-        return max(0, int(self.metadata.get("length", 0)) - self.span[1])
+        return max(0, self.length - self.span[1])
 
     def after(self, steps: int) -> EpisodeRef:
         """Return the continuation: the same episode with a span of up to `steps` timesteps after this one.

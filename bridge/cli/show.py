@@ -94,7 +94,7 @@ def _open_in_browser(name: str, archive: str | None) -> None:
     named = archive_named(archive)
     with open_catalog(named) as catalog:
         ref = EpisodeNames(catalog).find(name)
-    query = "" if ref.span == (0, ref.metadata["length"]) else "?span={}:{}".format(*ref.span)
+    query = "" if ref.span == (0, ref.length) else "?span={}:{}".format(*ref.span)
     run_server(named, lambda make: make(port=0, path=f"/episodes/{ref.uid}{query}"))
 
 

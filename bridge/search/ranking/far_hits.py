@@ -62,7 +62,7 @@ def explain_far_hits(
     None in small archives, and for a query that is shorter than the hits.
     """
     others = [match for ref, match in hits if ref.uid != example.uid and ref.address != example.address]
-    lengths = [ref.metadata["length"] for ref, _ in hits]
+    lengths = [ref.length for ref, _ in hits]
     if not others or length < LEAST_PART * min(lengths):
         return []
     found = []

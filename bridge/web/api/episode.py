@@ -93,7 +93,7 @@ def show_series(call: ApiCall) -> dict[str, Any]:
     refs, items = [], []
     for uid, start, stop in spans:
         ref = call.archive.uploads.find(uid) or call.archive.episode(uid)
-        span = (start, stop if stop is not None else ref.metadata["length"])
+        span = (start, stop if stop is not None else ref.length)
         try:
             content = _read_lanes(ref, span, call, embedded[ids[uid]] if uid in ids else ref.metadata["lanes"])
         except (WShardError, OSError) as error:

@@ -91,7 +91,7 @@ def _read_query(call: ApiCall, text: str) -> list[EpisodeRef]:
         return [EpisodeNames(call.archive.catalog).of_uid(text)]
     if (start, stop) == (0, None):
         return [uploaded]
-    return [replace(uploaded, span=resolve_span(start, stop, uploaded.episode_id, uploaded.metadata["length"]))]
+    return [replace(uploaded, span=resolve_span(start, stop, uploaded.episode_id, uploaded.length))]
 
 
 def upload_query(call: ApiCall) -> dict[str, Any]:

@@ -26,6 +26,19 @@ def test_reprs_are_short(hits):
     assert repr(Hits()) == "<0 hits>"
 
 
+def test_a_hit_has_what_the_catalog_knows_of_its_episode(hits):
+    hit = hits[0]
+    assert (hit.env_id, hit.length, hit.total_reward, hit.success, hit.tags) == ("door", 30, 1.5, None, ())
+    unknown = EpisodeRef("one", "/data/one", 1.0)
+    assert (unknown.env_id, unknown.length, unknown.total_reward, unknown.success, unknown.tags) == (
+        "",
+        0,
+        None,
+        None,
+        (),
+    )
+
+
 def test_what_a_search_has_to_say_is_shown_where_its_hits_are():
     none = Hits(answered=Answered(notes=("env:<x> alone matches 0 of 14 episodes",)))
     assert repr(none) == "<0 hits; env:<x> alone matches 0 of 14 episodes>"
