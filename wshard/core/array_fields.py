@@ -150,6 +150,15 @@ class DType(StrEnum):
         """Bytes per element."""
         return _SIZES[self]
 
+    def joined(self, other: DType) -> DType | None:
+        """Return the type of lanes of both: the same one, or a float that holds the floats of both; None for others."""
+        if other is self:
+            return self
+        numbers = {self, other}
+        if not numbers <= _FLOATS or np.dtype("<u2") in {kind.numpy_dtype for kind in numbers}:  # bits of bf16
+            return None
+        return DType.FLOAT64 if DType.FLOAT64 in numbers else DType.FLOAT32
+
     @staticmethod
     def from_numpy(dtype: Any) -> DType:
         """Return the DType of a numpy dtype; raises EpisodeError for others, such as complex, datetime or object."""
@@ -185,6 +194,7 @@ def _of_numpy(dtype: np.dtype[Any]) -> DType:
         raise EpisodeError(f"dtype: expected one of {', '.join(_SHORT_NAMES)}, found {name}") from None
 
 
+_FLOATS = {DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16}
 _NUMPY_CODES = {
     DType.FLOAT64: "<f8",
     DType.FLOAT32: "<f4",

@@ -83,6 +83,9 @@ class SourceBase(Source):
     texts_are_columns: bool = False
     """Whether texts of the metadata are columns of the data set, which are loaded by default."""
 
+    own_lanes: bool = False
+    """Whether each episode declares its lanes by itself, so that their dtypes may differ."""
+
     stays_open: bool = False
     """Whether an open Source is worth keeping while `is_current`: its episodes are read lane by lane."""
 
@@ -184,11 +187,8 @@ class WrappedSource(PlainSource):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self._base = base = with_base(source)
-        self.fork_safe, self.stays_open, self.texts_are_columns = (
-            base.fork_safe,
-            base.stays_open,
-            base.texts_are_columns,
-        )
+        self.fork_safe, self.stays_open = base.fork_safe, base.stays_open
+        self.own_lanes, self.texts_are_columns = base.own_lanes, base.texts_are_columns
 
     def is_current(self, key: str) -> bool:
         """Return what the Source does."""

@@ -30,6 +30,7 @@ class WShardSource(FilesSource["Place"]):
     """
 
     meaning = (("every block", "the lane of its name; FORMAT.md has the rules"),)
+    own_lanes = True
 
     def _scan(self) -> Mapping[str, Place]:
         place = self._place

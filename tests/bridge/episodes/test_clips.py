@@ -8,7 +8,7 @@ from bridge_episodes import episode, save
 from world_model_sets import make_columns, write_hdf5
 
 from catalog import EVERYTHING, Compare, Pick
-from wshard import TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
+from wshard import Channel, TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
 from wshard.data import ClipLoader, ClipSampler, GoalDataset
 from wshard.errors import (
     DatasetError,
@@ -98,8 +98,15 @@ def test_locations_of_several_formats_are_one_set_and_the_odd_column_is_named(tm
         assert {tuple(clips[number]["state"].shape) for number in (0, len(clips) - 1)} == {(5, 4)}
         save(tmp_path / "files", episode(0, 1))
         TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path / "files")
+        clips = archive.dataset(num_steps=5, keys_to_load=["state", "action"])  # of f32 and f64
+        dtypes = {clips.column_rows("state", number, 0, 2).dtype.name for number in range(len(clips.lengths))}
+        assert dtypes == {"float64"}
+        odd = episode(0, 2)
+        odd.observations["state"] = Channel.of("state", odd["state"].astype(np.int32))
+        save(tmp_path / "files", odd)
+        TrajectoryIngestor(tmp_path / "archive").ingest(tmp_path / "files")
         with pytest.raises(
-            DatasetError, match=r"column 'state': expected f(64|32) \[4\] as at the first location, found"
+            DatasetError, match=r"column 'state': expected (f64|i32) \[4\] as at earlier locations, found"
         ):
             archive.dataset(num_steps=5, keys_to_load=["state", "action"])
 

@@ -25,7 +25,7 @@ OF_THE_CLASS = {"meaning", "whole", "matches"}
 class Answering(SourceBase):
     """A Source whose answers are none of the defaults."""
 
-    fork_safe, texts_are_columns, stays_open = False, True, True
+    fork_safe, own_lanes, texts_are_columns, stays_open = False, True, True, True
 
     def __getattribute__(self, name: str) -> Any:
         member = getattr(type(self), name)

@@ -74,6 +74,7 @@ class DreamerSource(FilesSource[list[_Piece]]):
         ("any other array [T, ...]", "signal/NAME"),
         ("clock, task, success", "not stated: the rate is assumed"),
     )
+    own_lanes = True
 
     @staticmethod
     def matches(location: Location | LocationLook) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wshard.core.episode.meta_reader import Declaration
+
 
 def explain_no_clips(data: Dataset) -> str:
     """Return why a data set has no clips, "" if it has some."""
@@ -112,9 +114,9 @@ class Dataset(Sequence[Item]):
         """The name of the data set in messages."""
         return type(self).__name__
 
-    def describe_column(self, column: str) -> str:  # noqa: ARG002  (subclasses know)
-        """Return dtype and shape of a row of a column, "" where they are not declared."""
-        return ""
+    def lane_of(self, column: str) -> Declaration | None:  # noqa: ARG002  (subclasses know)
+        """Return the lane whose dtype and shape the rows of a column have, None where they are not declared."""
+        return None
 
     @property
     def episode_column_names(self) -> list[str]:
@@ -224,10 +226,8 @@ class Dataset(Sequence[Item]):
                 raise StepError(f"episode {episode}: expected 0 <= start <= end <= {length}, found {start} and {end}")
             count, remainder = divmod(end - start, self.frameskip)
             if remainder and any(map(self.is_action, self.column_names)):
-                raise DatasetError(
-                    f"episode {episode}: expected a multiple of frameskip {self.frameskip} timesteps with actions, "
-                    f"found {end - start}"
-                )
+                wanted = f"a multiple of frameskip {self.frameskip} timesteps with actions"
+                raise DatasetError(f"episode {episode}: expected {wanted}, found {end - start}")
             rows = self._load_steps(episode, range(start, end))
             items.append({name: self._group_actions(name, column, 1, count) for name, column in rows.items()})
         return items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wshard.core.episode.lanes import STEP_TEXTS
@@ -35,6 +35,17 @@ class LaneColumn:
 def name_lanes(lanes: Mapping[str, Declaration]) -> dict[str, LaneColumn]:
     """Return the columns of lanes by their names."""
     return {name: LaneColumn(block, lanes[block]) for block, name in name_columns(lanes, separator="/").items()}
+
+
+def join_lanes(lane: Declaration, other: Declaration) -> Declaration | None:
+    """Return the first lane with a dtype that holds the values of both, None if there is none or the shapes differ."""
+    dtype = lane.dtype.joined(other.dtype) if lane.shape == other.shape else None
+    return None if dtype is None else replace(lane, dtype=dtype)
+
+
+def describe_lane(lane: Declaration) -> str:
+    """Return dtype and shape of a row, such as "f32 [3]"."""
+    return f"{lane.dtype.value} {list(lane.shape)}"
 
 
 def choose_column(columns: Mapping[str, LaneColumn], name: str) -> LaneColumn | None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.array_fields import DType
 from wshard.core.episode.encoded_lane import EncodedLane, StoredImages
 from wshard.core.media.frames import ImageFrames
 from wshard.core.media.video_frames import VideoFrames
 from wshard.core.media.video_pool import POOL
 from wshard.errors import DatasetError
 from wshard.formats.source_base import with_base
+from wshard.training.data.lane_columns import describe_lane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,6 +70,17 @@ class EpisodeList:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def first_of_each(self) -> list[int]:
+        """Return the first episode at each location."""
+        firsts: list[int] = np.unique(self.source_indices, return_index=True)[1].tolist()
+        return firsts
+
+    def with_own_lanes(self) -> list[int]:
+        """Return the episodes that declare their own lanes, besides the first at each location."""
+        firsts = set(self.first_of_each())
+        own = np.array([source.own_lanes for source in self.sources], bool)
+        return [episode for episode in np.flatnonzero(own[self.source_indices]).tolist() if episode not in firsts]
+
     def where(self, episode: int) -> str:
         """Return the name of an episode in messages."""
         with self.sources[self.source_indices[episode]].open(self.keys[episode]) as reader:
@@ -102,12 +115,13 @@ class EpisodeList:
 
     def encoded(self, episode: int, block: str) -> EncodedFrames | None:
         """Return the frames of a lane as they are encoded, None for one that is stored as numbers."""
-        return self._reader(episode).encoded(self._name(episode, block))
+        return self._reader(episode).encoded(self.name_there(episode, block))
 
     def take(self, block: str, lane: Declaration, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> Array:
         """Return rows [clips, n, *row] of a lane: timesteps `steps` [clips, n] of an episode each.
 
-        Raises DatasetError for an episode whose lane is of another dtype or shape.
+        Narrower floats become as wide as those of `lane`. Raises DatasetError for an episode whose lane is of another
+        dtype or shape.
         """
         out: Array = np.empty((*steps.shape, *lane.shape), lane.dtype.numpy_dtype)
         for index in np.unique(self.source_indices[episodes]).tolist() if len(self.sources) > 1 else [0]:
@@ -145,14 +159,15 @@ class EpisodeList:
                 out[number] = rows_of[first : last + 1][steps[number] - first]
 
     def _open_lane(self, episode: int, block: str, lane: Declaration) -> Any:
-        reader, name = self._reader(episode), self._name(episode, block)
+        reader, name = self._reader(episode), self.name_there(episode, block)
         if not reader.has(name):
             raise DatasetError(f"{reader.where}: expected a lane {name!r} as in the first episode, found none")
         view = reader.lane_view(name)
-        if (view.dtype, view.shape[1:]) != (lane.dtype.numpy_dtype, lane.shape):
+        fits = view.dtype == lane.dtype.numpy_dtype or lane.dtype.joined(DType.from_numpy(view.dtype)) is lane.dtype
+        if not fits or view.shape[1:] != lane.shape:
             raise DatasetError(
-                f"{reader.where}: {name!r}: expected {lane.dtype.value} {list(lane.shape)} as in the first episode, "
-                f"found {view.dtype} {list(view.shape[1:])}"
+                f"{reader.where}: {name!r}: expected {describe_lane(lane)}, or narrower floats, as in the first "
+                f"episode, found {view.dtype} {list(view.shape[1:])}"
             )
         frames = reader.encoded(name)
         mapped = view.mapped() if frames is None else frame_rows(view, frames)
@@ -160,7 +175,8 @@ class EpisodeList:
         self._lanes.setdefault(episode, {})[block] = rows
         return rows
 
-    def _name(self, episode: int, block: str) -> str:
+    def name_there(self, episode: int, block: str) -> str:
+        """Return the block name of a lane at the location of an episode."""
         return self.renamed.get((int(self.source_indices[episode]), block), block)
 
     def _reader(self, episode: int) -> EpisodeReader:

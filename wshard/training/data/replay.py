@@ -32,8 +32,16 @@ def classic_filter(ep: Mapping[str, Any]) -> dict[str, Any]:
     return {key: values for key, values in ep.items() if key in _CLASSIC}
 
 
+def _are_alike(rows: NDArray[Any], others: NDArray[Any]) -> bool:
+    """Return whether rows have one shape and one dtype, floats of any width."""
+    is_one_type = rows.dtype == others.dtype or rows.dtype.kind == others.dtype.kind == "f"
+    return is_one_type and rows.shape[1:] == others.shape[1:]
+
+
 class ReplayBuffer(Dataset):
     """At most max_steps timesteps in memory; the oldest whole episodes are evicted for new ones.
+
+    Floats become as wide as the widest of a column.
 
     A clip has history_len steps, frameskip timesteps apart. Clips are arrays, images [T, H, W, C]. sampler(step,
     buffer, batch_size, history_len) returns the numbers of the clips to draw; by default all are equally likely, drawn
@@ -91,6 +99,9 @@ class ReplayBuffer(Dataset):
             dropped += 1
         slots = (self._end + np.arange(length)) % self.max_steps
         for key, array in columns.items():
+            wide = np.result_type(self._rings[key], array)
+            if wide != self._rings[key].dtype:
+                self._rings[key] = self._rings[key].astype(wide)
             self._rings[key][slots] = array
         self._statements = [*self._statements[dropped:], statements]
         self._set(np.append(self.lengths[dropped:], length), np.append(self._starts[dropped:], self._end))
@@ -131,19 +142,12 @@ class ReplayBuffer(Dataset):
         if length > self.max_steps:
             raise DatasetError(f"episode: expected at most max_steps = {self.max_steps} timesteps, found {length}")
         if self._rings and length:
-            expected_columns = {key: f"{ring.dtype} {list(ring.shape[1:])}" for key, ring in self._rings.items()}
-            columns_found = {key: f"{array.dtype} {list(array.shape[1:])}" for key, array in columns.items()}
-            mismatch = next(
-                (
-                    key
-                    for key in {**expected_columns, **columns_found}
-                    if expected_columns.get(key) != columns_found.get(key)
-                ),
-                None,
-            )
-            if mismatch is not None:
-                expected, found = expected_columns.get(mismatch, "no such column"), columns_found.get(mismatch, "none")
-                raise DatasetError(f"column {mismatch!r}: expected {expected} as in the first episode, found {found}")
+            for key in {**self._rings, **columns}:
+                ring, rows = self._rings.get(key), columns.get(key)
+                if ring is None or rows is None or not _are_alike(ring, rows):
+                    expected = "no such column" if ring is None else f"{ring.dtype} {list(ring.shape[1:])}"
+                    found = "none" if rows is None else f"{rows.dtype} {list(rows.shape[1:])}"
+                    raise DatasetError(f"column {key!r}: expected {expected} as in the first episode, found {found}")
         return length
 
     def clear(self) -> None:

@@ -14,7 +14,7 @@ from wshard.core.episode.lanes import STEP_TEXTS
 from wshard.core.messages import shown
 from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.training.data.dataset import Dataset
-from wshard.training.data.lane_columns import choose_column, find_columns, name_lanes
+from wshard.training.data.lane_columns import choose_column, describe_lane, find_columns, join_lanes, name_lanes
 from wshard.training.data.lane_reader import EpisodeList
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wshard.core.episode.meta_reader import Declaration
     from wshard.formats.source_base import Source
     from wshard.training.data.batch import Item
     from wshard.training.data.lane_columns import LaneColumn
@@ -73,6 +74,7 @@ class SourceDataset(Dataset):
         self.columns = self._find_columns()
         self._names = self._select_columns(keys_to_load)
         self._match_locations()
+        self._widen_floats()
         for target, merged in (keys_to_merge or {}).items():
             self.merge_col(merged, target)
         for name in (*(keys_to_merge or ()), *(keys_to_cache or ())):
@@ -127,27 +129,38 @@ class SourceDataset(Dataset):
         return names
 
     def _match_locations(self) -> None:
-        """Find the columns at every location, where their lanes may be named differently.
+        """Find the columns at every location, where their lanes may be named differently; floats become as wide as any.
 
-        Raises DatasetError for a column whose dtype or shape differs from those at the first location.
+        Raises DatasetError for a column whose shape, or kind of numbers, differs from those at earlier locations.
         """
-        first_episodes = np.unique(self.episodes.source_indices, return_index=True)[1].tolist()
-        for first in first_episodes[1:]:
+        for first in self.episodes.first_of_each()[1:]:
             lanes = name_lanes(self.episodes.lanes(first))
             for name in self._names:
                 column = self.columns[name]
                 if column.lane is None:
                     continue
                 match = choose_column(lanes, self._native_names.get(name, name))
-                other_lane = None if match is None else match.lane
-                layouts = [lane and f"{lane.dtype.value} {list(lane.shape)}" for lane in (column.lane, other_lane)]
-                if match is None or layouts[0] != layouts[1]:
-                    where = self.episodes.where(first)
+                other = None if match is None else match.lane
+                joined = None if other is None else join_lanes(column.lane, other)
+                if match is None or joined is None:
+                    found = "no such column" if other is None else describe_lane(other)
                     raise DatasetError(
-                        f"{where}: column {name!r}: expected {layouts[0]} as at the first location, "
-                        f"found {layouts[1] or 'no such column'}: choose columns by keys_to_load"
+                        f"{self.episodes.where(first)}: column {name!r}: expected {describe_lane(column.lane)} as at "
+                        f"earlier locations, found {found}: choose columns by keys_to_load"
                     )
+                self.columns[name] = replace(column, lane=joined)
                 self.episodes.rename(first, column.block, match.block)
+
+    def _widen_floats(self) -> None:
+        """Make floats as wide as in any episode, at locations where each episode declares its own lanes in a file."""
+        for episode in self.episodes.with_own_lanes():
+            lanes = self.episodes.lanes(episode)
+            for name in self._names:
+                column = self.columns[name]
+                other = lanes.get(self.episodes.name_there(episode, column.block))
+                joined = None if column.lane is None or other is None else join_lanes(column.lane, other)
+                if joined is not None:  # others are refused when they are read
+                    self.columns[name] = replace(column, lane=joined)
 
     @property
     def where(self) -> str:
@@ -158,10 +171,9 @@ class SourceDataset(Dataset):
         """Return a checksum that changes with the clips, as far as keys and lengths of the episodes show."""
         return crc32("\n".join(self.episodes.keys).encode(), super().checksum_clips())
 
-    def describe_column(self, column: str) -> str:
-        """Return dtype and shape of a row of a column, "" for one of texts or of several merged ones."""
-        lane = self.columns[column].lane if column in self.columns else None
-        return "" if lane is None else f"{lane.dtype.value} {list(lane.shape)}"
+    def lane_of(self, column: str) -> Declaration | None:
+        """Return the lane whose dtype and shape the rows of a column have, None for texts and for merged columns."""
+        return self.columns[column].lane if column in self.columns else None
 
     @property
     def column_names(self) -> list[str]:

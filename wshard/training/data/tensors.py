@@ -37,6 +37,13 @@ def as_numpy(value: Any) -> Any:
     return value.detach().cpu().numpy() if is_tensor(value) else value
 
 
+def as_wide(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return an array or tensor of floats with that dtype."""
+    return (
+        value.to(getattr(import_module("torch"), dtype.name)) if is_tensor(value) else value.astype(dtype, copy=False)
+    )
+
+
 def is_tensor(value: object) -> bool:
     """Return True for a tensor; imports nothing."""
     torch = sys.modules.get("torch")

@@ -49,6 +49,7 @@ class ShardPackSource(FilesSource[int]):
         ("key of a record", "the key of an episode"),
         ("entry of type application/x-wshard", "the episode file; other entries are left alone"),
     )
+    own_lanes = True
 
     def __init__(self, location: Location) -> None:
         super().__init__(location)

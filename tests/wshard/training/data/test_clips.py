@@ -258,12 +258,18 @@ def test_formats_are_mixed_where_their_columns_agree(tmp_path):
     batch = collate(clips.__getitems__(numbers))
     assert torch.equal(batch["state"][1], clips[len(clips) // 2 - 1]["state"])
     write_hdf5(tmp_path / "c.h5", columns | {"state": columns["state"].astype(np.float64)})
+    both = load_dataset([tmp_path / "b.lance", tmp_path / "c.h5"], num_steps=2)
+    assert {item["state"].dtype for item in (both[0], both[-1], *both.load_chunk([0, 3], [0, 0], [2, 2]))} == {
+        torch.float64
+    }
+    assert both.get_col_data("state").dtype == both.lane_of("state").dtype.numpy_dtype == np.float64
+    write_hdf5(tmp_path / "d.h5", columns | {"state": columns["state"].astype(np.int64)})
     with pytest.raises(
-        DatasetError, match=r"number 1 \(.*c.h5.*\): column 'state': expected f32 \[3\].*found f64 \[3\]"
+        DatasetError, match=r"number 1 \(.*d.h5.*\): column 'state': expected f32 \[3\].*found i64 \[3\]"
     ):
-        load_dataset([tmp_path / "b.lance", tmp_path / "c.h5"])
-    with pytest.raises(DatasetError, match=r"c.h5.*column 'state': expected f32 \[3\].*found f64 \[3\]"):
-        SourceDataset([sources[0], open_source(tmp_path / "c.h5", "hdf5")])
+        load_dataset([tmp_path / "b.lance", tmp_path / "d.h5"])
+    with pytest.raises(DatasetError, match=r"d.h5.*column 'state': expected f32 \[3\].*found i64 \[3\]"):
+        SourceDataset([sources[0], open_source(tmp_path / "d.h5", "hdf5")])
 
 
 def test_episode_files_are_clips_and_the_odd_one_is_named(tmp_path):

@@ -13,10 +13,13 @@ from wshard.core.messages import shown
 from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.training.data.dataset import Dataset
 from wshard.training.data.derived.base import check_revision, check_without_goals, list_columns
+from wshard.training.data.lane_columns import describe_lane, join_lanes
+from wshard.training.data.tensors import as_wide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from wshard.core.episode.meta_reader import Declaration
     from wshard.training.data.batch import Item
 
 
@@ -139,8 +142,8 @@ class MergeDataset(_SeveralDatasets):
 class ConcatDataset(_SeveralDatasets):
     """The episodes of several data sets, one after the other; those of sets without weights have the weight 1.
 
-    They may be of other classes, as for MergeDataset; then they need `lengths`, too. Raises DatasetError for one whose
-    columns or clips are not those of the first.
+    They may be of other classes, as for MergeDataset; then they need `lengths`, too. Floats of a column become as wide
+    as in any. Raises DatasetError for one whose columns or clips are not those of the first.
     """
 
     _foreign = "ForeignConcat"
@@ -149,8 +152,9 @@ class ConcatDataset(_SeveralDatasets):
         self.datasets = _check_alike(datasets)
         self._revisions = [dataset.revision for dataset in self.datasets]
         first = self.datasets[0]
+        self._lanes = {name: first.lane_of(name) for name in first.column_names}
         for number, other in enumerate(self.datasets):
-            _check_columns(first, other, f"datasets: number {number} ({other.where})")
+            self._join_columns(other, f"datasets: number {number} ({other.where})")
         lengths = np.concatenate([dataset.lengths for dataset in self.datasets])
         super().__init__(lengths, np.cumsum(lengths) - lengths, first.frameskip, first.num_steps)
         self.as_tensors, self.channels_first = first.as_tensors, first.channels_first
@@ -162,6 +166,32 @@ class ConcatDataset(_SeveralDatasets):
             self.weights = np.concatenate(weights)
         counts = [len(dataset.lengths) for dataset in self.datasets]
         self._first_episodes = np.cumsum(counts) - counts
+
+    def _join_columns(self, other: Dataset, where: str) -> None:
+        missing, unexpected = ({*self._lanes} - {*other.column_names}, {*other.column_names} - {*self._lanes})
+        if missing or unexpected:
+            raise DatasetError(
+                f"{where} has other columns than the first: missing columns: {sorted(missing)}; unexpected columns: "
+                f"{sorted(unexpected)}: choose columns by keys_to_load"
+            )
+        for name, lane in self._lanes.items():
+            found = other.lane_of(name)
+            if lane is None or found is None:
+                continue
+            self._lanes[name] = joined = join_lanes(lane, found)
+            if joined is None:
+                expected = describe_lane(lane)
+                raise DatasetError(
+                    f"{where}: column {name!r}: expected {expected} as in the first, found {describe_lane(found)}"
+                )
+
+    def lane_of(self, column: str) -> Declaration | None:
+        """Return the lane whose dtype and shape the rows of a column have, None where they are not declared."""
+        return self._lanes.get(column)
+
+    def _widened(self, owner: int, column: str, rows: Any) -> Any:
+        lane, own = self._lanes.get(column), self.datasets[owner].lane_of(column)
+        return rows if lane is None or own is None or lane.dtype is own.dtype else as_wide(rows, lane.dtype.numpy_dtype)
 
     def get_episode_data(self, episodes_idx: Sequence[int] | None = None) -> dict[str, list[Any]]:
         """Return per-episode values by name; None for episodes of data sets that have no such value."""
@@ -199,7 +229,7 @@ class ConcatDataset(_SeveralDatasets):
             local = episodes[positions] - self._first_episodes[owner]
             items = self.datasets[owner]._read_clips(local, starts[positions], count)  # noqa: SLF001  (of the same base)
             for position, item in zip(positions.tolist(), items, strict=True):
-                merged[position] = item
+                merged[position] = {name: self._widened(owner, name, rows) for name, rows in item.items()}
         return self._transform_all(merged)
 
     def _owners_of(self, episodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -212,7 +242,7 @@ class ConcatDataset(_SeveralDatasets):
         for owner in np.unique(owners).tolist():
             positions = np.flatnonzero(owners == owner)
             local = episodes[positions] - self._first_episodes[owner]
-            rows = self.datasets[owner]._take(column, local, steps[positions])  # noqa: SLF001  (as above)
+            rows = self._widened(owner, column, self.datasets[owner]._take(column, local, steps[positions]))  # noqa: SLF001  (as above)
             parts |= dict(zip(positions.tolist(), rows, strict=True))
         ordered = [parts[position] for position in range(len(episodes))]
         return ordered if ordered and isinstance(ordered[0], str) else np.stack(ordered)
@@ -221,27 +251,14 @@ class ConcatDataset(_SeveralDatasets):
         self._check_revisions()
         owner = int(self._owners_of(np.array([episode]))[0])
         first = int(self._first_episodes[owner])
-        return self._apply_transform(self.datasets[owner]._load_steps(episode - first, steps))  # noqa: SLF001  (as above)
+        item = self.datasets[owner]._load_steps(episode - first, steps)  # noqa: SLF001  (as above)
+        return self._apply_transform({name: self._widened(owner, name, rows) for name, rows in item.items()})
 
     def _as_shown(self, column: str, rows: Any) -> Any:
         return self.datasets[0]._as_shown(column, rows)  # noqa: SLF001  (as above)
 
     def _group_actions(self, column: str, rows: Any, axis: int, count: int) -> Any:
         return self.datasets[0]._group_actions(column, rows, axis, count)  # noqa: SLF001  (as above)
-
-
-def _check_columns(first: Dataset, other: Dataset, where: str) -> None:
-    missing = sorted(set(first.column_names) - set(other.column_names))
-    unexpected = sorted(set(other.column_names) - set(first.column_names))
-    if missing or unexpected:
-        raise DatasetError(
-            f"{where} has other columns than the first: missing columns: {missing}; unexpected columns: {unexpected}: "
-            f"choose columns by keys_to_load"
-        )
-    for name in first.column_names:
-        expected, found = (dataset.describe_column(name) for dataset in (first, other))
-        if expected and found and expected != found:
-            raise DatasetError(f"{where}: column {name!r}: expected {expected} as in the first, found {found}")
 
 
 def is_foreign(value: object) -> bool:
