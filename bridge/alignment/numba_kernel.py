@@ -157,11 +157,11 @@ def _solve(query, weights, pieces, bounds, rule, buffers):  # type: ignore[no-un
     return used
 
 
-@compile_whole(_TYPES.void(*_TO_MEASURE, _TYPES.Tuple(_COLUMNS)))
+@compile_whole(_TYPES.void(*_TO_MEASURE, _TYPES.Tuple((*_COLUMNS, _COLUMNS[1]))))
 def _measure(query, weights, pieces, paths, around, buffers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     rows, edges = pieces
     pairs, ends = paths
-    differences, means = buffers
+    differences, totals, means = buffers
     begin, channels = 0, query.shape[1]
     for number in range(len(ends)):
         path, edge = pairs[begin : ends[number]], edges[number]
@@ -178,14 +178,17 @@ def _measure(query, weights, pieces, paths, around, buffers):  # type: ignore[no
             after = path[place, 0] + path[place, 1]
             steps = 2 if place == 0 else after - before
             count = min(place, around) + min(length - 1 - place, around) + 1
-            squares = 0.0
+            squares, weight = 0.0, weights[path[place, 0]]
+            for channel in range(channels):  # each loop but the last, whose order counts, is vectorised
+                totals[channel] = differences[around + place, channel]
+            for away in range(1, around + 1):
+                for channel in range(channels):
+                    total = totals[channel] + differences[around + place - away, channel]
+                    totals[channel] = total + differences[around + place + away, channel]
             for channel in range(channels):
-                total = differences[around + place, channel]
-                for away in range(1, around + 1):
-                    total = (total + differences[around + place - away, channel]) + differences[
-                        around + place + away, channel
-                    ]
-                squares += weights[path[place, 0], channel] * (total * total)
+                totals[channel] = weight[channel] * (totals[channel] * totals[channel])
+            for channel in range(channels):
+                squares += totals[channel]
             spent += steps * (np.sqrt(squares) / count)
             advanced, before = advanced + steps, after
         means[number] = spent / advanced
@@ -215,7 +218,9 @@ def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: R
 
 def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[Ints, Ints], around: int) -> Rows:
     """Do what `numpy_kernel.measure` does."""
-    means, longest = np.empty(len(paths[1])), int(np.diff(paths[1], prepend=0).max())
+    ends, channels = paths[1], query.shape[1]
+    longest = int(max(ends[0], np.diff(ends).max(initial=0)))
+    buffers = (np.empty((longest + 2 * around, channels)), np.empty(channels), np.empty(len(ends)))
     to_measure = [_as_contiguous(argument) for argument in (query, weights, pieces, paths)]
-    _measure(*to_measure, around, (np.empty((longest + 2 * around, query.shape[1])), means))
-    return means
+    _measure(*to_measure, around, buffers)
+    return buffers[-1]

@@ -7,7 +7,7 @@ span, and a copy of it at distance 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -102,7 +102,8 @@ class BlockTemplate:
     @property
     def per_span(self) -> int:
         """Places at which all blocks are compared for each span returned, as the neighbours that it covers are one."""
-        return int(np.clip(len(self.query.rows) // (APART * self.every), *_PER_SPAN))
+        least, most = _PER_SPAN
+        return min(most, max(least, len(self.query.rows) // (APART * self.every)))
 
     @property
     def scale(self) -> int:
@@ -193,6 +194,9 @@ class BlockDistances:
     places: Ints
     distances: Floats
 
+    def _with(self, places: Ints, distances: Floats) -> BlockDistances:
+        return BlockDistances(self.grid, self.template, places, distances)
+
     def reach(self, most: int) -> float:
         """Return how near the `most` nearest are, of at least as many."""
         return float(np.partition(self.distances, most - 1)[most - 1])
@@ -206,12 +210,12 @@ class BlockDistances:
         chosen, equal = self.distances < max(limit, farthest), np.flatnonzero(self.distances == farthest)
         first = equal[np.argsort(self.places[equal])][: max(0, most - np.count_nonzero(self.distances < farthest))]
         chosen[first] = True
-        return replace(self, places=self.places[chosen], distances=self.distances[chosen])
+        return self._with(self.places[chosen], self.distances[chosen])
 
     def joined(self, other: BlockDistances) -> BlockDistances:
         """Return these, and those of the same template at other places."""
-        places = np.concatenate([self.places, other.places])
-        return replace(self, places=places, distances=np.concatenate([self.distances, other.distances]))
+        joined = (np.concatenate(parts) for parts in ((self.places, other.places), (self.distances, other.distances)))
+        return self._with(*joined)
 
     def without(self, places: Ints) -> BlockDistances:
         """Return these but for some places."""
@@ -219,12 +223,12 @@ class BlockDistances:
             return self
         known = np.sort(places)
         others = known.take(known.searchsorted(self.places), mode="clip") != self.places
-        return replace(self, places=self.places[others], distances=self.distances[others])
+        return self._with(self.places[others], self.distances[others])
 
     def below(self, limit: float, most: int) -> Ints:
         """Return the places that are nearer than this, of many the nearest, in no order."""
         near = self.distances < limit
-        return replace(self, places=self.places[near], distances=self.distances[near]).nearest(most).places
+        return self._with(self.places[near], self.distances[near]).nearest(most).places
 
     def choose_phases(self, places: Ints) -> tuple[Nearest, Floats]:
         """Return the spans at these places, begun at the phase that is nearest, best first, and their distances."""
@@ -232,7 +236,8 @@ class BlockDistances:
         places = np.sort(places)
         shifts = np.array(self.template.shifts)
         found = grid.take(places[:, None] + shifts, changes=self.template.is_of_changes)[..., : values.shape[-1]]
-        distances = ((found[:, None] - values.astype(np.float32)) ** 2).mean(axis=(2, 3))
+        differences = found[:, None] - values.astype(np.float32)
+        distances = np.einsum("npbd,npbd->np", differences, differences) / np.float32(values[0].size)
         phases, steps = np.arange(len(values)), len(self.template.query.rows)
         owners, starts, room = grid.locate(places)
         starts = starts[:, None] - phases
@@ -253,4 +258,4 @@ class BlockDistances:
         keys = nearest.episodes * (1 << 32) + nearest.spans[:, 0] // third
         _, first = np.unique(keys[: np.count_nonzero(distances < limit)], return_index=True)
         chosen = np.sort(first)[:count]
-        return replace(nearest, episodes=nearest.episodes[chosen], spans=nearest.spans[chosen]), distances[chosen]
+        return Nearest(nearest.query, nearest.episodes[chosen], nearest.spans[chosen]), distances[chosen]

@@ -70,9 +70,10 @@ def suppress(
 
 def _overlaps(start: int, stop: int, chosen: Sequence[tuple[int, int]], limit: float) -> bool:
     for begin, end in chosen:
-        shared = min(stop, end) - max(start, begin)
-        if shared > 0 and shared > limit * (max(stop, end) - min(start, begin)):
-            return True
+        if begin < stop and start < end:
+            shared = min(stop, end) - max(start, begin)
+            if shared > limit * (max(stop, end) - min(start, begin)):
+                return True
     return False
 
 

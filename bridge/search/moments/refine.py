@@ -214,7 +214,8 @@ def _step_weights(query: Rows, pieces: Pieces, own: Alignments, references: Ints
         np.stack([pieces.rows[_last_rows(own.paths[place]) + pieces.edges[place]] for place in references]) - query
     )
     squares **= 2
-    variance = np.median(squares, axis=0)
+    ordered = np.sort(squares, axis=0)  # several times faster than a median
+    variance = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     weights = 1.0 / (_MIN_VARIANCE + variance)
     weighted = float((weights * squares).sum())
     weights *= float(squares.sum()) / weighted / query.shape[1] if weighted else _MIN_VARIANCE / query.shape[1]
@@ -240,17 +241,15 @@ def _find_bounds(
     best.costs: of the weighted alignments. offsets_and_costs: offsets, and the weighted costs along the paths.
     """
     offsets, weighted = offsets_and_costs
-    rows = [
-        rows_of(episode).rows + added for episode, added in zip(best.episodes.tolist(), offsets.values, strict=True)
-    ]
+    rows = [rows_of(episode).rows for episode in best.episodes.tolist()]
     pieces, firsts = cut_around(best.spans, rows)
+    pieces = offsets.add_to(pieces)
     limited = align_all(query, pieces.worthy(best.costs), _BOUNDS, weights, traced=True)
     paths = list(limited.paths)
     slow = np.flatnonzero(limited.costs > _PAUSE_FACTOR * best.costs)
     if len(slow):  # a pause, or more than twice the speed
-        free = align_all(
-            query, cut_around(best.spans[slow], [rows[place] for place in slow])[0], _PAUSES, weights, traced=True
-        )
+        around, _ = cut_around(best.spans[slow], [rows[place] for place in slow.tolist()])
+        free = align_all(query, offsets.take(slow).add_to(around), _PAUSES, weights, traced=True)
         for number in np.flatnonzero(free.costs * _PAUSE_FACTOR < limited.costs[slow]).tolist():
             paths[slow[number]] = free.paths[number]
     costs = combine_costs(offsets.weigh(measure_differences(query, pieces, paths)), weighted, len(query))

@@ -295,4 +295,4 @@ def _add_path(
     scores = {
         lane.name: score for lane, score in zip(space.lanes, (1.0 / (1.0 + np.sqrt(means))).tolist(), strict=True)
     }
-    return replace(ref, alignment=tuple(map(tuple, path.tolist())), lane_scores=scores)
+    return replace(ref, alignment=tuple(zip(*path.T.tolist(), strict=True)), lane_scores=scores)

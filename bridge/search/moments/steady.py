@@ -76,17 +76,25 @@ def steady(
 
 def _fit(query: Rows, pieces: Pieces, spans: Ints, lengths: Ints) -> Ints:
     """Return the spans in pieces [m, 2] that are nearest to the query at a steady speed, bounds moved a little."""
-    points = np.linspace(0, 1, _POINTS)
+    points, rows = np.linspace(0, 1, _POINTS), pieces.rows
     wanted, found = _read(query, points * (len(query) - 1)), spans.copy()
-    size = max(1, _NUMBERS // (len(_MOVES) * wanted.size))
+    rises = np.diff(rows, axis=0, append=rows[-1:])
+    # Of what is read a share s after a row, the squared distance is near + s * (slopes + s * bends) there.
+    near = np.einsum("td,td->t", rows, rows)[:, None] - 2 * rows @ wanted.T + (wanted**2).sum(axis=1)
+    slopes = 2 * (np.einsum("td,td->t", rows, rises)[:, None] - rises @ wanted.T)
+    bends = np.einsum("td,td->t", rises, rises)
+    size = max(1, _NUMBERS // (len(_MOVES) * _POINTS))
     for first in range(0, len(spans), size):
         part = slice(first, first + size)
         moved = spans[part, None] + _MOVES
         steps = moved[..., 1] - moved[..., 0]
         fits = (moved[..., 0] >= 0) & (moved[..., 1] <= lengths[part, None]) & (steps >= _SHORTEST)
         begins = np.where(fits, moved[..., 0], 0) + pieces.edges[:-1][part, None]
-        differences = _read(pieces.rows, begins[..., None] + points * np.where(fits, steps - 1, 0)[..., None]) - wanted
-        costs = np.sqrt(np.einsum("mckd,mckd->mck", differences, differences)).mean(axis=2)
+        times = begins[..., None] + points * np.where(fits, steps - 1, 0)[..., None]
+        below = times.astype(np.int64)
+        shares, places = times - below, _POINTS * below + np.arange(_POINTS)
+        squares = near.take(places) + shares * (slopes.take(places) + shares * bends.take(below))
+        costs = np.sqrt(np.maximum(squares, 0)).mean(axis=2)
         costs[~fits] = np.inf
         found[part] = moved[np.arange(len(moved)), costs.argmin(axis=1)]
     return found
