@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from bridge.alignment import numpy_kernel
+from bridge.alignment.arrays import Paths
 from bridge.alignment.kernel_loader import KernelLoader
 from wshard.errors import QueryError
 
@@ -102,12 +102,12 @@ class Alignments:
     """How a query aligns with each of m pieces.
 
     costs: [m], mean distances >= 0, infinite where the rule's steps allow no path; spans: int64 [m, 2], the matched
-    rows [start, stop); paths: int64 [P, 2] for each piece, rising pairs (query step, row); empty unless traced.
+    rows [start, stop); paths: one for each piece, none unless traced.
     """
 
     costs: Rows
     spans: Ints
-    paths: Sequence[Ints]
+    paths: Paths
 
 
 def align_all(
@@ -132,20 +132,19 @@ def align_all(
     bounds = _bounds(len(query), pieces, rule)
     diagonals, pairs = len(query) + int(np.diff(pieces.edges).max()), int(np.diff(bounds).sum())
     kernel = solver(_PER_DIAGONAL * diagonals + _PER_PAIR * pairs * (channels + _PAIR_OVERHEAD))
-    costs, spans, paths, ends = kernel.solve(query, step_weights, parts, bounds, (*steps, *penalty_and_gain), traced)
-    edges = [0, *ends.tolist()]
-    return Alignments(costs, spans, [paths[begin:end] for begin, end in pairwise(edges)] if traced else ())
+    costs, spans, pairs, ends = kernel.solve(query, step_weights, parts, bounds, (*steps, *penalty_and_gain), traced)
+    return Alignments(costs, spans, Paths(pairs, ends if traced else ends[:0]))
 
 
-def measure_all(query: Rows, pieces: Pieces, paths: Sequence[Ints], weights: Rows | None, around: int) -> Rows:
+def measure_all(query: Rows, pieces: Pieces, paths: Paths, weights: Rows | None, around: int) -> Rows:
     """Return the mean distance [m] of the pairs of each path, weighted by the steps that each pair advances.
 
     The differences of a pair are first averaged with those of up to `around` pairs on each side. weights: as for
     align_all.
     """
     step_weights = np.full(query.shape, 1.0 / query.shape[1]) if weights is None else weights
-    all_paths = np.concatenate(paths), np.cumsum([*map(len, paths)])
-    means: Rows = solver().measure(query, step_weights, (pieces.rows, pieces.edges[:-1]), all_paths, around)
+    parts = ((pieces.rows, pieces.edges[:-1]), (paths.pairs, paths.ends))
+    means: Rows = solver().measure(query, step_weights, *parts, around)
     return means
 
 

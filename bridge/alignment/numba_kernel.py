@@ -157,6 +157,19 @@ def _solve(query, weights, pieces, bounds, rule, buffers):  # type: ignore[no-un
     return used
 
 
+@_part
+def _subtract(query, rows, path, edge, around, differences):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the differences of a path's pairs, with zeros before and after them."""
+    length, channels = len(path), query.shape[1]
+    for place in range(around):
+        for channel in range(channels):
+            differences[place, channel], differences[around + length + place, channel] = 0.0, 0.0
+    for place in range(length):
+        i, j = path[place, 0], edge + path[place, 1]
+        for channel in range(channels):
+            differences[around + place, channel] = query[i, channel] - rows[j, channel]
+
+
 @compile_whole(_TYPES.void(*_TO_MEASURE, _TYPES.Tuple((*_COLUMNS, _COLUMNS[1]))))
 def _measure(query, weights, pieces, paths, around, buffers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     rows, edges = pieces
@@ -166,13 +179,7 @@ def _measure(query, weights, pieces, paths, around, buffers):  # type: ignore[no
     for number in range(len(ends)):
         path, edge = pairs[begin : ends[number]], edges[number]
         begin, length = ends[number], len(path)
-        for place in range(around):
-            for channel in range(channels):
-                differences[place, channel], differences[around + length + place, channel] = 0.0, 0.0
-        for place in range(length):
-            i, j = path[place, 0], edge + path[place, 1]
-            for channel in range(channels):
-                differences[around + place, channel] = query[i, channel] - rows[j, channel]
+        _subtract(query, rows, path, edge, around, differences)
         spent, advanced, before = 0.0, 0, -2
         for place in range(length):
             after = path[place, 0] + path[place, 1]

@@ -69,13 +69,13 @@ class BlockTemplate:
         phases = max(1, min(phases, len(rows) - size + 1))
         last = max(0, len(rows) - size - phases + 1) // step
         count = max(1, min(len(rows) // BLOCK, _COMPARED, last + 1))
-        shifts = np.round(np.linspace(0, last, count)).astype(np.int64)
-        begins = np.arange(phases)[:, None] + step * shifts
+        shifts = [round(number * last / max(1, count - 1)) for number in range(count)]
+        begins = np.arange(phases)[:, None] + step * np.array(shifts)
         values = _average(rows, begins)
         if changes:
             values = _average(rows, begins + BLOCK) - values
         every = step // APART
-        return BlockTemplate(query, values, (every * shifts).tolist(), every, changes)
+        return BlockTemplate(query, values, [every * shift for shift in shifts], every, changes)
 
     @cached_property
     def coarse_shifts(self) -> list[int]:
@@ -214,8 +214,8 @@ class BlockDistances:
 
     def joined(self, other: BlockDistances) -> BlockDistances:
         """Return these, and those of the same template at other places."""
-        joined = (np.concatenate(parts) for parts in ((self.places, other.places), (self.distances, other.distances)))
-        return self._with(*joined)
+        places = np.concatenate([self.places, other.places])
+        return self._with(places, np.concatenate([self.distances, other.distances]))
 
     def without(self, places: Ints) -> BlockDistances:
         """Return these but for some places."""

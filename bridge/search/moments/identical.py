@@ -47,9 +47,9 @@ def find_identical(query: Rows, candidates: Sequence[Nearest], lanes: Mapping[in
         if episode == last[0] and start < last[1]:
             continue  # where nothing moves, a copy would start at every timestep
         rows = lanes[episode].rows[start : start + steps]
-        offset = (query - rows).mean(axis=0)
-        equal = np.array_equal(rows, query)
-        if equal or (is_moving and np.abs(query - rows - offset).max() <= _ROUNDING):
+        differences = query - rows
+        equal, offset = not differences.any(), differences.mean(axis=0)
+        if equal or (is_moving and np.abs(differences - offset).max() <= _ROUNDING):
             last = episode, start + steps
             cost = 0.0 if equal else SHIFT_COST * float(np.sqrt((offset**2).mean()))
             identical.append(_diagonal_moment(episode, start, start + steps, cost))

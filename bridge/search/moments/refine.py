@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all, measure_all
+from bridge.alignment.arrays import Paths
 from bridge.search.moments.lane_rows import SHORT, SMOOTHED, PreparedRows
 from bridge.search.moments.offsets import Offsets
 from bridge.search.moments.overlap import MomentLimits, overlap, suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -169,8 +170,11 @@ def refine_paced(
     )
     own, shared = (measure_differences(rows, pieces, found.paths, weights=one) for one in (None, paced))
     costs = max(speed, 1 / speed) * combine_costs(own, shared, len(rows))
-    paths = [np.stack([np.round(steps[path[:, 0]]).astype(np.int64), path[:, 1]], axis=1) for path in found.paths]
-    return _make_moments(nearest.episodes, firsts, costs, [np.unique(path, axis=0) for path in paths])
+    pairs, ends = found.paths.pairs, found.paths.ends
+    pairs = np.stack([np.round(steps[pairs[:, 0]]).astype(np.int64), pairs[:, 1]], axis=1)
+    is_new = (np.diff(pairs, axis=0, prepend=-1) != 0).any(axis=1)
+    is_new[ends[:-1]] = True
+    return _make_moments(nearest.episodes, firsts, costs, Paths(pairs[is_new], is_new.cumsum()[ends - 1]))
 
 
 def choose(moments: Sequence[Moment], limits: MomentLimits, first: int) -> list[Moment]:
@@ -193,9 +197,7 @@ def cut_around(spans: Ints, rows: Sequence[Rows], stride: int = 1) -> tuple[Piec
     return Pieces.of(pieces, (spans - firsts[:, None]) // stride), firsts[:, None]
 
 
-def measure_differences(
-    query: Rows, pieces: Pieces, paths: Sequence[Ints], every: int = 1, weights: Rows | None = None
-) -> Rows:
+def measure_differences(query: Rows, pieces: Pieces, paths: Paths, every: int = 1, weights: Rows | None = None) -> Rows:
     """Return the mean distance of the pairs of each path, weighted by the steps that each pair advances.
 
     The differences of a pair are first averaged with those of neighbouring pairs, so that noise cancels out. every: the
@@ -214,8 +216,8 @@ def _step_weights(query: Rows, pieces: Pieces, own: Alignments, references: Ints
         np.stack([pieces.rows[_last_rows(own.paths[place]) + pieces.edges[place]] for place in references]) - query
     )
     squares **= 2
-    ordered = np.sort(squares, axis=0)  # several times faster than a median
-    variance = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    ordered: Rows = np.sort(squares, axis=0)  # several times faster than a median
+    variance: Rows = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
     weights = 1.0 / (_MIN_VARIANCE + variance)
     weighted = float((weights * squares).sum())
     weights *= float(squares.sum()) / weighted / query.shape[1] if weighted else _MIN_VARIANCE / query.shape[1]
@@ -245,18 +247,20 @@ def _find_bounds(
     pieces, firsts = cut_around(best.spans, rows)
     pieces = offsets.add_to(pieces)
     limited = align_all(query, pieces.worthy(best.costs), _BOUNDS, weights, traced=True)
-    paths = list(limited.paths)
+    paths = limited.paths
     slow = np.flatnonzero(limited.costs > _PAUSE_FACTOR * best.costs)
     if len(slow):  # a pause, or more than twice the speed
         around, _ = cut_around(best.spans[slow], [rows[place] for place in slow.tolist()])
         free = align_all(query, offsets.take(slow).add_to(around), _PAUSES, weights, traced=True)
-        for number in np.flatnonzero(free.costs * _PAUSE_FACTOR < limited.costs[slow]).tolist():
-            paths[slow[number]] = free.paths[number]
+        is_better = (free.costs * _PAUSE_FACTOR < limited.costs[slow]).tolist()
+        chosen = zip(slow.tolist(), free.paths, is_better, strict=True)
+        others = {place: path for place, path, better in chosen if better}
+        paths = Paths.of(others.get(place, path) for place, path in enumerate(paths))
     costs = combine_costs(offsets.weigh(measure_differences(query, pieces, paths)), weighted, len(query))
     return _make_moments(best.episodes, firsts, costs, paths)
 
 
-def _make_moments(episodes: Ints, firsts: Ints, costs: Rows, paths: Sequence[Ints]) -> list[Moment]:
+def _make_moments(episodes: Ints, firsts: Ints, costs: Rows, paths: Iterable[Ints]) -> list[Moment]:
     """Return moments by their paths in pieces of episodes, which begin at firsts [m, 1]."""
     return [
         Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))

@@ -289,7 +289,7 @@ def _add_path(
 ) -> EpisodeRef:
     """Return the hit with the path of pairs (query step, episode step), and the score of each lane along it."""
     query, lanes = query_and_lanes
-    squares = ((query.rows[path[:, 0]] - lanes.rows[path[:, 1]]) ** 2).mean(axis=0)
+    squares = ((query.rows.take(path[:, 0], axis=0) - lanes.rows.take(path[:, 1], axis=0)) ** 2).mean(axis=0)
     widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(squares)]  # images: of sketches
     means = np.add.reduceat(squares, np.cumsum([0, *widths[:-1]])) / widths
     scores = {

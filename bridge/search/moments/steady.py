@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.alignment.align import Pieces
+from bridge.alignment.arrays import Paths
 from bridge.search.moments.refine import Moment, combine_costs, measure_differences
 
 if TYPE_CHECKING:
@@ -59,13 +60,13 @@ def steady(
     numbers = np.arange(ends[-1]) - np.repeat(ends - steps, steps)
     times = numbers * np.repeat((len(query.rows) - 1) / (steps - 1), steps)
     places = numbers + np.repeat(spans[:, 0], steps)
-    paths = np.split(np.stack([np.arange(ends[-1]), places], axis=1), ends[:-1])
+    paths = Paths(np.stack([np.arange(ends[-1]), places], axis=1), ends)
     nearest = np.round(times).astype(np.int64)
     read = _read(query.rows, times)
     own, shared = (measure_differences(read, pieces, paths, weights=one) for one in (None, weights[nearest]))
     speeds = len(query.rows) / steps
     costs = np.maximum(speeds, 1 / speeds) * combine_costs(own, shared, len(query.rows))
-    pairs = np.split(np.stack([nearest, places + np.repeat(firsts, steps)], axis=1), ends[:-1])
+    pairs = Paths(np.stack([nearest, places + np.repeat(firsts, steps)], axis=1), ends)
     found = {
         id(moment): Moment(moment.episode, int(start), int(stop), float(cost), path)
         for moment, (start, stop), cost, path in zip(others, spans + firsts[:, None], costs, pairs, strict=True)
