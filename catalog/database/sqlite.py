@@ -115,7 +115,7 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
     # Threads wait for the write lock inside SQLite, never for a connection.
     pool = QueuePool(open_connection, max_overflow=-1, dialect=shared_engine.dialect)
     engine = Engine(pool, shared_engine.dialect, shared_engine.url, execution_options={"compiled_cache": _COMPILED})
-    event.listen(engine, "begin", partial(_begin, path, {}))
+    event.listen(engine, "begin", partial(_begin, path, _file_number(path)))
     return Database(engine, name or str(path), reasons=SQLITE_REASONS, data_version=DataVersion(partial(connect, 0.0)))
 
 
@@ -132,7 +132,7 @@ def _sqlite() -> Engine:
     return engine
 
 
-def _begin(path: Path, opened: dict[Path, tuple[int, int]], connection: Connection) -> None:
+def _begin(path: Path, opened: tuple[int, int] | None, connection: Connection) -> None:
     """Take SQLite's write lock at the start: a reader that becomes a writer could fail instead of waiting.
 
     CatalogNotFoundError for writing to a file that was removed, and for any access to one that another has replaced:
@@ -141,7 +141,7 @@ def _begin(path: Path, opened: dict[Path, tuple[int, int]], connection: Connecti
     mode = connection.get_execution_options()[MODE]
     if mode != "read" and file_kind(path) == "nothing":
         raise CatalogNotFoundError(f"expected a catalog at {path}, found nothing: it was removed while it was open")
-    if _is_replaced(path, opened):
+    if _file_number(path) not in {opened, None}:
         advice = "open it again, or restart the program that has it open"
         raise CatalogNotFoundError(f"another catalog has replaced the one that is open at {path}: {advice}")
     driver: Any = connection.connection.driver_connection  # by SQLAlchemy, these would take ten times as long
@@ -150,14 +150,13 @@ def _begin(path: Path, opened: dict[Path, tuple[int, int]], connection: Connecti
     driver.execute("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
 
 
-def _is_replaced(path: Path, opened: dict[Path, tuple[int, int]]) -> bool:
-    """Return whether another file is there than the first time, which `opened` keeps; not where there is none."""
+def _file_number(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, which another one in its place does not have; None where there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116  (of every access: a Path takes longer)
     except OSError:
-        return False
-    found = (status.st_dev, status.st_ino)
-    return opened.setdefault(path, found) != found
+        return None
+    return status.st_dev, status.st_ino
 
 
 def access(path: Path) -> str:
