@@ -15,7 +15,7 @@ from embedders.space import Space
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
@@ -94,10 +94,11 @@ def _explain(
     if instead is not None and (not spaces or not same_windows):
         return f"have vectors of {instead.windows} alone", "`wshard ingest FOLDER --windows both` embeds the others"
     if instead is not None and all(space.lanes != instead.lanes for space in spaces):
-        remedy = _compare_others(instead, spaces[-1], find_map)
-        known = {lane.name for lane in spaces[-1].lanes}
+        searched = {lane: None for space in spaces for lane in space.lanes}
+        remedy = _compare_others(instead, searched, find_map)
+        known = {lane.name for lane in searched}
         apart = "; none of the query's" if known.isdisjoint(lane.name for lane in instead.lanes) else ""
-        return f"have other lanes ({_names(instead.lanes, spaces[-1].lanes)}{apart})", remedy
+        return f"have other lanes ({_names(instead.lanes, searched)}{apart})", remedy
     if instead is not None:
         embedder = spaces[-1].embedder
         chosen = "" if embedder == DEFAULT_EMBEDDER else f" --embedder {embedder}"
@@ -112,15 +113,17 @@ def _explain(
     return NO_VECTORS, "`wshard ingest FOLDER` embeds them, or says why not"
 
 
-def _compare_others(instead: Space, searched: Space, find_map: FindMap) -> str:
-    """Return how to compare episodes that have other lanes."""
-    shared = [lane for lane in searched.lanes if lane in instead.lanes]
-    own, of_query = ({lane.name for lane in space.lanes} for space in (instead, searched))
+def _compare_others(instead: Space, searched: Collection[LaneSpec], find_map: FindMap) -> str:
+    """Return how to compare episodes that have other lanes than those searched."""
+    shared = [lane for lane in searched if lane in instead.lanes]
+    names = ",".join(lane.name.removeprefix(_OBSERVATION) for lane in shared)
+    if len(shared) == len(instead.lanes):  # only the choice of lanes kept their Space from being searched
+        return f"a search with `--lanes {names}`, or without --lanes, compares them"
+    own, of_query = ({lane.name for lane in lanes} for lanes in (instead.lanes, searched))
     if how := find_map(own, of_query):
         return f"{how} compares them, if these lanes mean the same"
     if not shared:
         return "a query with these lanes finds them"
-    names = ",".join(lane.name.removeprefix(_OBSERVATION) for lane in shared)
     return f"`wshard ingest FOLDER --lanes {names}`, then a search with `--lanes {names}`, compares what they share"
 
 

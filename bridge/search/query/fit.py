@@ -66,7 +66,7 @@ def fit_query(
     arrays = _to_arrays(query)
     fits = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
     if isinstance(arrays, Episode):  # lanes without finite numbers are left out, as at ingest, if there are others
-        fits = {space: one for space, one in fits.items() if one.ndim != 2 or not first_bad(fill_blank(one))} or fits
+        fits = {space: one for space, one in fits.items() if _first_bad(arrays, space, one) is None} or fits
     preferred = fits if prefer is None else prefer([*fits])
     chosen = [space for space in fits if space in preferred]
     if isinstance(arrays, Mapping) and _is_unknown(arrays, chosen):
@@ -107,9 +107,7 @@ def _check_numbers(query: _Arrays, space: Space, window: NDArray[Any]) -> None:
     """Raise QueryError without timesteps, or naming the lane with invalid numbers (embedders see one matrix)."""
     if not len(window):
         raise QueryError(f"the query {_describe(query)}: expected at least one timestep, found none")
-    if window.ndim != 2 or not is_real(window.dtype):
-        return
-    if not (bad := first_bad(fill_blank(window) if isinstance(query, Episode) else window)):
+    if not (bad := _first_bad(query, space, window)):
         return
     timestep, channel = bad
     for lane in space.lanes:
@@ -123,6 +121,25 @@ def _check_numbers(query: _Arrays, space: Space, window: NDArray[Any]) -> None:
         f"the query {_describe(query)}: lane {lane.name!r}: expected finite float32-sized numbers, found {window[bad]} "
         f"at timestep {timestep}, channel {channel}{way_on}"
     )
+
+
+def _first_bad(query: _Arrays, space: Space, window: NDArray[Any]) -> tuple[int, int] | None:
+    """Return (timestep, channel) of the first number of a window that no vector is made of, None for images.
+
+    Blank channels of an episode count as filled, but not where they are half of a lane: see bridge_gaps.
+    """
+    if window.ndim != 2 or not is_real(window.dtype):
+        return None
+    if not isinstance(query, Episode):
+        return first_bad(window)
+    start = 0
+    for lane in space.lanes:
+        rows = window[:, start : start + lane.channels]
+        blank = np.isnan(rows).all(axis=0)
+        if bad := first_bad(rows if 2 * blank.sum() >= blank.size else fill_blank(rows)):
+            return bad[0], start + bad[1]
+        start += lane.channels
+    return None
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:

@@ -161,9 +161,10 @@ def test_only_bare_lanes_do_not_advise_the_ingest_that_was_run(tmp_path):
         retriever.search_similar_episodes({"state": numbers(1)})
 
 
-def test_a_query_says_by_which_of_its_lanes_gaps_let_it_not_be_compared(tmp_path):
+@pytest.mark.parametrize("gap", [range(5, 20), range(30)], ids=["half", "all"])
+def test_a_query_says_by_which_of_its_lanes_gaps_let_it_not_be_compared(tmp_path, gap):
     switch = np.repeat([0, 1], 15).astype(np.float32)
-    gaps = {0: range(5, 20)}
+    gaps = {0: gap}
     rows = [with_lanes(n, arm=numbers(n, gaps=gaps.get(n, ())), switch=switch) for n in range(5)]
     save(tmp_path / "data", *rows)
     ingest(tmp_path / "archive", tmp_path / "data")
@@ -172,6 +173,7 @@ def test_a_query_says_by_which_of_its_lanes_gaps_let_it_not_be_compared(tmp_path
         assert "signal/arm of the query was not compared, as too many values are missing, only signal/switch" in (
             found.answered.notes
         )
+        assert [hit.score for hit in found] == pytest.approx([1] * 5)  # by the switch alone
         assert not any(
             "was not compared" in note for note in retriever.search_similar_episodes("task-0-1").answered.notes
         )

@@ -57,6 +57,26 @@ def test_episodes_of_other_lanes_are_counted_with_the_way_on(archive):
         assert (other_way.answered.compared, left(other_way)["have other lanes"]) == (4, 6)
 
 
+def test_lanes_of_any_searched_space_are_those_of_the_query(tmp_path):
+    kinds = [("arm", "touch")] * 3 + [("force", "touch")] * 3 + [("arm",)] * 3
+    save(tmp_path / "data", *[episode(0, number, lanes=lanes) for number, lanes in enumerate(kinds)])
+    ingest(tmp_path / "archive", tmp_path / "data")
+    with open_archive(tmp_path / "archive") as opened:
+        spaces = {
+            tuple(lane.name.removeprefix("signal/") for lane in space.lanes): space
+            for space in (Space.from_json(row.definition) for row in opened.catalog.vectors.spaces("active"))
+        }
+        wide, narrow = spaces["arm", "touch"], spaces["arm",]
+        _, (other,) = CoverageReader(opened.catalog).read([wide, narrow], EVERYTHING)
+        assert other.episodes == 3
+        assert "touch" in other.reason
+        assert "none of the query's" not in other.reason
+        assert "--lanes touch`" in other.remedy
+        _, left_out = CoverageReader(opened.catalog).read([wide], EVERYTHING)
+        remedies = {one.reason: one.remedy for one in left_out}
+        assert remedies["have other lanes (arm)"] == "a search with `--lanes arm`, or without --lanes, compares them"
+
+
 ASKED = {
     "episodes": (["search"], {}, False),
     "plain": (["search", "--plain"], {"plain": True}, False),
