@@ -105,7 +105,7 @@ def leaks(
 ) -> None:
     """Find episodes of the second set that are in the first or duplicate one of it.
 
-    Exit 1 if there are any, or if none of the set could be compared.
+    Exit 1 if there are any, if none of the set could be compared, or if files of a similar pair could not be read.
     Put filters that start with a minus sign after `--`. --collection saves the second set without these episodes.
     """
     from bridge.curation.duplicates import drop_repeats, find_leaks
@@ -135,7 +135,7 @@ def leaks(
         tested_set = f"{len(tested)} episodes of the second set"
         print_lines([f"{len(leaked)} of {tested_set} are in the first, or duplicate one there", *lines])
         report_compared(found, tested_set, pieces=pieces)
-    if twins or found.alone == len(tested):
+    if twins or found.unread or found.alone == len(tested):
         raise typer.Exit(EXIT_FAILED)
 
 

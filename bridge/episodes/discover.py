@@ -15,7 +15,7 @@ from bridge.support.progress import Silent, counted
 from wshard.core.chunks.files import SUFFIX, chunks_of, locate
 from wshard.core.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
-from wshard.errors import FormatError, LayoutError, SourceNotFoundError, WShardError
+from wshard.errors import LayoutError, SourceNotFoundError, WShardError
 from wshard.formats.base import OWN_DATA
 from wshard.formats.below import entries_below
 from wshard.formats.detect import describe_arrays
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 NO_LAYOUT: Final = "of no known layout"
+_DOCUMENT: Final = ".json"
 VIDEO_BESIDE: Final = (
     "a video beside data of its name: `wshard layout guess FOLDER` describes it as a camera; give that with --layout"
 )
@@ -182,11 +183,11 @@ def _add_unknown(search: FileSearch, path: str, *, is_given: bool) -> None:
 
 
 def _leave_out(search: FileSearch, path: str) -> None:
-    """Skip a file that nothing reads; one that Git LFS has not fetched yet has failed."""
+    """Skip a file that nothing reads; one that cannot be opened, or that Git LFS has not fetched yet, has failed."""
     opened = attempt(lambda: place_of(path).open().close(), EpisodeAddress(path))
-    if isinstance(opened, Failure) and isinstance(opened.cause, FormatError):
+    if isinstance(opened, Failure):
         search.unreadable.append(opened)
-    elif path.lower().endswith((*SUFFIXES["json"], *SUFFIXES["video"])):  # most belong to others
+    elif path.lower().endswith((_DOCUMENT, *SUFFIXES["video"])):  # most belong to others
         search.skip(path)
     else:
         return

@@ -93,20 +93,21 @@ class FileSearch:
         failures_before, ambiguous_before = len(self.unreadable) + len(self.ambiguous), {*self.ambiguous}
         has_episodes, other_count, unreadable = False, 0, dict[str, OSError]()
         for path, name, status in files_below(folder.uri, unreadable, self.ambiguous, wanted=format_name):
-            if name is None or (format_name and name != format_name):
-                other_count += 1
-                if not may_have_layout(path):
-                    self.skip(path)
-                elif format_name:
-                    self.unread[path] = f"not of {describe_layout(format_name)}"
-                elif name is None:
-                    self._state(file := locate(path))
-                    self.unknown[file] = False
+            is_other = name is None or bool(format_name and name != format_name)
+            other_count += is_other
+            if is_other and not may_have_layout(path):
+                self.skip(path)
                 continue
-            has_episodes, link = True, folder.is_local and os.path.islink(path)  # noqa: PTH114  (likewise)
+            link = folder.is_local and os.path.islink(path)  # noqa: PTH114  (Path.is_symlink is slower)
             if link and not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
                 self.unreadable.append(Failure(path, f"a link to {locate(path)}, where no file is"))
+            elif is_other and format_name:
+                self.unread[path] = f"not of {describe_layout(format_name)}"
+            elif name is None:
+                self._state(file := locate(path))
+                self.unknown[file] = False
             else:
+                has_episodes = True
                 self.add(locate(path) if name != OWN_FORMAT or link else path, name, status)
         for path in self.ambiguous.keys() - ambiguous_before:
             self._state(path)

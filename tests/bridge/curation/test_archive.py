@@ -169,6 +169,7 @@ def test_what_could_not_be_compared_is_said(tmp_path, monkeypatch):
         (tmp_path / "data" / near.env_id / f"{near.id}.wshard").unlink()
         assert (len(whole), whole.alone, whole.unread) == (1, 2, 0)
         assert find_duplicates(archive).unread > 0
+    assert "0 of 1 episodes" in wshard("leaks", "episode:noisy", "episode:task-7-1", code=1).stdout
 
 
 def test_without_their_files_only_what_is_equal_is_found(tmp_path):

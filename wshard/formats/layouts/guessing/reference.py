@@ -30,6 +30,7 @@ NO_COLUMN: Final = "it has no column of episodes or times"
 """Why a table that no user named is not read."""
 
 _GUESSED: Final = (*SUFFIXES["table"], *SUFFIXES["npz"], *SUFFIXES["hdf5"])
+_MOST_REASONS: Final = 8
 _ENDS: Final = {b"PK\x03\x04": (b"PK\x05\x06", 65557), b"PAR1": (b"PAR1", 4), b"ARROW1": (b"ARROW1", 6)}
 """What is within so many bytes of the end of a whole file that begins so: .npz, Parquet, Arrow."""
 
@@ -89,7 +90,7 @@ def guess_readings(paths: Iterable[str]) -> dict[str, str]:
         try:
             guess = guess_reading(path, is_given=False)
         except (OSError, WShardError) as error:
-            if isinstance(error, FormatError) and is_cut(path):
+            if isinstance(error, OSError) or (isinstance(error, FormatError) and is_cut(path)):
                 cut[path] = ""  # reading it reports what it is
             else:
                 unread[path] = str(error).removeprefix(f"{path}: ")
@@ -129,7 +130,15 @@ def warn_of_guesses(found: Mapping[str, str]) -> None:
 
 
 def warn_of_unread(unread: Mapping[str, str]) -> None:
-    """Say by a GuessWarning that files are not read, and why the first of them is not; unread: the reasons by path."""
-    for path, why in [*unread.items()][:1]:
-        more = f" and {plural(len(unread) - 1, 'other file')}" if len(unread) > 1 else ""
-        warnings.warn(f"not read: {path}{more}: {why}: {how_to_describe(path)}", GuessWarning, stacklevel=3)
+    """Say by a GuessWarning for each reason which files are not read; unread: the reasons by path.
+
+    Of many reasons, as they name arrays, the first; the others are counted.
+    """
+    paths: dict[str, list[str]] = {}
+    for path, why in unread.items():
+        paths.setdefault(why, []).append(path)
+    for why, (first, *others) in [*paths.items()][:_MOST_REASONS]:
+        more = f" and {plural(len(others), 'other file')}" if others else ""
+        warnings.warn(f"not read: {first}{more}: {why}: {how_to_describe(first)}", GuessWarning, stacklevel=3)
+    if left := sum(map(len, [*paths.values()][_MOST_REASONS:])):
+        warnings.warn(f"not read: {plural(left, 'file')} more, for other reasons", GuessWarning, stacklevel=3)
