@@ -81,12 +81,13 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
     return sorted(ids | set(opened.query.ids(where) if where is not None else ()))
 
 
-def report_unknown(opened: Catalog, where: Where | str | None) -> None:
-    """Print on stderr what is wrong with the fields and values that a filter names."""
+def report_unknown(opened: Catalog, where: Where | str | None, *, is_empty: bool = False) -> None:
+    """Print on stderr what is wrong with the fields and values that a filter names; is_empty: it matches nothing."""
     from catalog.filters.parse import as_where
     from catalog.query.suggestions import suggest_values
 
-    for line in suggest_values(opened.query, as_where(where)):
+    filters = as_where(where)
+    for line in suggest_values(opened.query, filters, empty=[filters] if is_empty else ()):
         typer.echo(printable(line), err=True)
 
 

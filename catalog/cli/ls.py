@@ -85,13 +85,14 @@ def ls(
     with open_catalog(archive) as catalog:
         combined = as_where(where) & filters
         selected = None if columns is None else columns_of(split_names(columns))
-        report_unknown(catalog, combined)
         if as_csv:
+            report_unknown(catalog, combined)
             pages = _pages(catalog, combined, order=sort, after=after, limit=limit)
             _print_csv(catalog, selected or columns_of(catalog.query.columns()), pages)
             return
         page = catalog.query.select(combined, order=sort, after=after, limit=limit or _PAGE)
-        total = catalog.query.count(combined)
+        report_unknown(catalog, combined, is_empty=not (page.rows or after))
+        total = catalog.query.count(combined) if after or page.next else len(page.rows)
         if as_json:
             print_items(list_episodes(catalog.query, selected, page.rows), total=total, next=page.next)
             return

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from catalog.filters.fields import advise_on_field, field_of
 from catalog.filters.parse import KEYWORDS
 from catalog.filters.to_text import where_text
-from catalog.filters.where import Compare, comparisons
+from catalog.filters.where import EVERYTHING, Compare, comparisons
 from catalog.query.differences import find_keys
-from catalog.query.sampling import sample_episodes
+from catalog.query.sampling import draw_ids, sample_episodes
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from catalog.filters.where import Where
     from catalog.query.api import Queries
@@ -26,8 +26,14 @@ _TYPED: Final = frozenset(
 )
 """Fields whose values people type from memory."""
 
+_COMPUTED: Final = frozenset({"meta", "folder", "root"})
+"""Those of them that are read out of each episode's row: counting all their values takes longer than any list."""
+
 _MOST_VALUES: Final = 1000
 """Values of a field among which the nearest is looked for, the most frequent ones."""
+
+_MOST_EPISODES: Final = 2000
+"""Episodes whose values of such a field are counted."""
 
 
 @contextmanager
@@ -42,11 +48,12 @@ def suggest_keys(query: Queries) -> Iterator[None]:
         raise
 
 
-def suggest_values(query: Queries, where: Where, *, unknown: bool = True) -> list[str]:
+def suggest_values(query: Queries, where: Where, *, unknown: bool = True, empty: Collection[Where] = ()) -> list[str]:
     """Return what is wrong with the comparisons of a filter: fields that no episode has, and values.
 
     Of values only for a filter that matches nothing: parts of a text, the nearest one of names, keywords in lower case,
     reversed ranges, numbers that are text in the metadata. unknown: also names for which there is nothing to suggest.
+    empty: filters that are known to match nothing, which are not tried again: that may read every episode.
     """
     clauses = [*comparisons(where)]
     missing = [
@@ -55,17 +62,17 @@ def suggest_values(query: Queries, where: Where, *, unknown: bool = True) -> lis
         if field_of(name).free and not _matches(query, Compare(name, "exists"))
     ]
     lines = [f"no episode has {name}" for name in missing]
-    if not clauses or _matches(query, where):
+    if not clauses or (where not in empty and _matches(query, where)):
         return lines
     return lines + [
         line
         for clause in clauses
         if clause.field not in missing
-        for line in _suggest_for_clause(query, clause, unknown=unknown)
+        for line in _suggest_for_clause(query, clause, unknown=unknown, empty={where, *empty})
     ]
 
 
-def _suggest_for_clause(query: Queries, clause: Compare, *, unknown: bool) -> Iterator[str]:
+def _suggest_for_clause(query: Queries, clause: Compare, *, unknown: bool, empty: Collection[Where]) -> Iterator[str]:
     value = clause.value
     if clause.field == "text" and isinstance(value, str) and value.upper() in KEYWORDS:
         yield f"{value!r} is a word of metadata and notes: the keyword is {value.upper()}"
@@ -75,7 +82,7 @@ def _suggest_for_clause(query: Queries, clause: Compare, *, unknown: bool) -> It
         return
     for one in clause.values:
         compared = replace(clause, op="eq", value=one)
-        if not _matches(query, compared):
+        if compared in empty or not _matches(query, compared):
             yield from _suggest_for_value(query, compared, unknown=unknown)
 
 
@@ -94,10 +101,17 @@ def _suggest_for_value(query: Queries, clause: Compare, *, unknown: bool) -> Ite
     elif "contains" in clause.about.operators and value and (part := _count_part(query, clause)):
         yield f"{written} matches no whole value; {part}"
     elif clause.about.root in _TYPED:
-        counts = query.facets([clause.field], limit=_MOST_VALUES)[clause.field]
-        nearest = _find_nearest(value, [one for one, _ in counts if isinstance(one, str)])
+        nearest = _find_nearest(value, _frequent_values(query, clause))
         if nearest or unknown:
             yield f"no episode has {clause.about.short} {value!r}{f' ({nearest}?)' * bool(nearest)}"
+
+
+def _frequent_values(query: Queries, clause: Compare) -> list[str]:
+    """Return texts that episodes have in the field of a comparison, the most frequent ones first."""
+    last = query.select(order="-id", limit=1).rows if clause.about.root in _COMPUTED else ()
+    some = draw_ids(range(1, last[0].id + 1), _MOST_EPISODES) if last else EVERYTHING
+    counts = query.facets([clause.field], some, limit=_MOST_VALUES)[clause.field]
+    return [one for one, _ in counts if isinstance(one, str)]
 
 
 def _find_nearest(value: str, known: Sequence[str]) -> str:

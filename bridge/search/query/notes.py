@@ -96,11 +96,11 @@ def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> li
     limited: hits may have been left out for other reasons, too.
     """
     total = plural(catalog.query.count(), "episode")
-    counts = {where_text(part): catalog.query.count(part) for part in parts_of(where)}
+    counts = {part: catalog.query.count(part) for part in parts_of(where)}
     if alone := [part for part, count in counts.items() if not count]:
-        lines = [f"{part} alone matches 0 of {total}" for part in alone]
-        return [*suggest_values(catalog.query, where, unknown=False), *lines]
+        lines = [f"{where_text(part)} alone matches 0 of {total}" for part in alone]
+        return [*suggest_values(catalog.query, where, unknown=False, empty=[where, *alone]), *lines]
     if matching := catalog.query.count(where):
         return [] if limited else [f"{matching} of {total} match the filter, but none could be compared with the query"]
-    each = ", ".join(f"{part} {count}" for part, count in counts.items())
+    each = ", ".join(f"{where_text(part)} {count}" for part, count in counts.items())
     return [f"none of {total} meets all conditions; episodes per condition: {each}"] if counts else []

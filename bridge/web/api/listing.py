@@ -39,7 +39,7 @@ def list_page(call: ApiCall) -> dict[str, Any]:
 def count_episodes(call: ApiCall) -> dict[str, Any]:
     """Return the number of episodes that match a filter, the parsed filter, and what may be meant where none does."""
     total, where = count_passing(call), as_where(call["where"])
-    hints = [] if total else suggest_values(call.archive.catalog.query, where)
+    hints = [] if total else suggest_values(call.archive.catalog.query, where, empty=[where])
     return {"total": total, "where": where_text(where), "hints": hints}
 
 

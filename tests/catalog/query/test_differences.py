@@ -144,6 +144,14 @@ def test_values_that_no_episode_has_are_said_with_those_that_are_meant(catalog, 
     assert suggest_values(catalog.query, as_where(f"{text} OR length:>0")) == [], "something matches"
 
 
+def test_values_of_metadata_are_compared_in_some_episodes(catalog, monkeypatch):
+    monkeypatch.setattr("catalog.query.suggestions._MOST_EPISODES", 1)
+    mistyped = [as_where(text) for text in ("meta.behaviour:Grasp", "meta.behaviour:psuh", "meta.behaviour:opne")]
+    lines = [line for where in mistyped for line in suggest_values(catalog.query, where, empty=[where])]
+    assert sum("?)" in line for line in lines) <= 1, "one episode has one behaviour"
+    assert suggest_values(catalog.query, as_where("environment:env-11")) == ["no episode has env 'env-11' (env-1?)"]
+
+
 @pytest.mark.parametrize("text", ["Environment:a", "Location:a", "file:a", "Length:3", "Success:yes", "Total_reward:1"])
 def test_fields_are_found_by_what_the_app_calls_them(text):
     assert as_where(text) == as_where(text.lower())
