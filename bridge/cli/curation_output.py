@@ -86,6 +86,7 @@ def save_result(
 def report_spaces(archive: Archive, where: str | None, name: str | None) -> int:
     """Print which Spaces compare the episodes, and what they leave out; return how many episodes are compared."""
     from bridge.curation.archive_vectors import group_by_space
+    from bridge.present.findings import describe_left_out
     from bridge.spaces.identity import describe
 
     report_unknown(archive.catalog, where)
@@ -97,8 +98,7 @@ def report_spaces(archive: Archive, where: str | None, name: str | None) -> int:
     elif others:
         typer.echo(f"using {printable(describe(groups[0][0]))}", err=True)
     total, chosen = archive.catalog.query.count(where or ""), sum(len(ids) for _, ids in groups)
-    if chosen < total:
-        typer.echo(f"{total - chosen} of {plural(total, 'episode')} left out: they have no vectors there", err=True)
+    print_notes(describe_left_out(total, chosen))
     if others:
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
     return chosen

@@ -8,10 +8,9 @@ import typer
 
 from bridge.cli.curation_output import OutputOptions, print_ranked, report_spaces
 from bridge.cli.options import LabelOption, NeighboursOption, SpaceOption, WriteOption, open_named
-from bridge.cli.output import print_lines
+from bridge.cli.output import print_lines, print_notes
 from catalog.cli.common import ArchiveOption, LimitOption, WhereOption, print_table, report_unknown, shorten
 from wshard.cli.common import JsonOption, print_items, print_json, printable, reported
-from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,13 +37,12 @@ def mislabeled(
 ) -> None:
     """Rank episodes by likelihood of a wrong label (0 = neighbours agree, 1 = all disagree)."""
     from bridge.curation.signals import find_mislabeled
+    from bridge.present.findings import describe_unlabelled
 
     def find(opened: Archive, progress: Progress) -> list[Valued]:
         compared = report_spaces(opened, where, space)
         found = find_mislabeled(opened, label, where or "", neighbours=neighbours, space=space, progress=progress)
-        if len(found) < compared:
-            without = plural(compared - len(found), "episode")
-            typer.echo(f"{without} left out: they have no label {printable(label)!r}", err=True)
+        print_notes(describe_unlabelled(compared, len(found), label))
         return found
 
     options = OutputOptions(write, limit=limit, as_json=as_json)

@@ -118,6 +118,18 @@ def describe_gaps(found: Twins, episodes: str) -> list[str]:
     return gaps
 
 
+def describe_left_out(total: int, compared: int) -> list[str]:
+    """Return a sentence about the episodes, of `total`, that a ranking leaves out for lack of vectors, if any."""
+    left_out = f"{total - compared} of {plural(total, 'episode')} left out: they have no vectors to compare"
+    return [left_out] if compared < total else []
+
+
+def describe_unlabelled(compared: int, labelled: int, label: str) -> list[str]:
+    """Return a sentence about the compared episodes that a ranking by a label leaves out, if there are any."""
+    left_out = f"{plural(compared - labelled, 'episode')} left out: they have no label {label!r}"
+    return [left_out] if labelled < compared else []
+
+
 def present_pair(twin: Twin) -> dict[str, Any]:
     """Return a pair of episodes that are the same, with the timesteps [start, stop) of either that agree."""
     left, right = spans_of(twin)

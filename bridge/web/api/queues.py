@@ -5,11 +5,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from bridge.curation.archive_vectors import group_by_space
 from bridge.curation.duplicates import drop_repeats, find_duplicates, find_leaks, group_episodes
 from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers
 from bridge.present.episodes import present_episode, present_ranking
-from bridge.present.findings import describe_gaps, group_twins, present_group, present_pair
+from bridge.present.findings import (
+    describe_gaps,
+    describe_left_out,
+    describe_unlabelled,
+    group_twins,
+    present_group,
+    present_pair,
+)
 from bridge.present.jobs import present_job
 from bridge.web.api.listing import WHERE
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
@@ -19,6 +27,8 @@ from wshard.core.messages import plural
 from wshard.errors import RequestError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bridge.curation.duplicates import Twin, Twins
     from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
@@ -114,7 +124,8 @@ def _read_set(archive: ServedArchive, text: str) -> Where | str:
 
 def _outliers(call: ApiCall, progress: Progress) -> _Found:
     found = find_outliers(call.archive.archive, call["where"], space=call["space"], progress=progress)
-    return _cut(found, _RARE, f"with a distance above {_RARE:g}, which is rare")
+    items, about = _cut(found, _RARE, f"with a distance above {_RARE:g}, which is rare")
+    return items, about | _left_out(call, len(found))
 
 
 def _mislabeled(call: ApiCall, progress: Progress) -> _Found:
@@ -122,7 +133,16 @@ def _mislabeled(call: ApiCall, progress: Progress) -> _Found:
     found = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
     doubtful = [one for one in found if round(one.value, _DIGITS) > _OUTVOTED]
     about = {"of": len(found), "cut": "those whose neighbours have another label more often"}
-    return present_ranking(doubtful), about
+    compared = sum(len(ids) for _, ids in group_by_space(call.archive.archive, call["where"], call["space"])[0])
+    return present_ranking(doubtful), about | _left_out(
+        call, compared, describe_unlabelled(compared, len(found), label)
+    )
+
+
+def _left_out(call: ApiCall, compared: int, more: Sequence[str] = ()) -> dict[str, str]:
+    """Return which episodes that pass the filter are not among those that were compared, and why, if any."""
+    left_out = "; ".join([*describe_left_out(call.archive.catalog.query.count(call["where"]), compared), *more])
+    return {"left_out": left_out} if left_out else {}
 
 
 def _cut(ranked: list[Valued], limit: float, reason: str) -> _Found:

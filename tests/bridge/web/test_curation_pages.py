@@ -202,6 +202,8 @@ def test_a_leak_and_a_doubtful_label_are_found(page, app):
     page.goto(f"{app.url}/review?queue=mislabeled&label=task")
     page.locator("p.count", has_text="Episodes whose neighbours have other labels").wait_for()
     page.locator("p.count", has_text="of 13 episodes: those whose neighbours have another label more often").wait_for()
+    page.goto(f"{app.url}/review?queue=mislabeled&label=trimmed_from")
+    page.locator("p.count", has_text="episodes left out: they have no label 'trimmed_from'").wait_for()
     page.goto(f"{app.url}/review?queue=leaks&left=nothing:1&right=x")
     page.locator("p.count .problem").wait_for()
 

@@ -19,15 +19,15 @@ export function nameOf(row) {
 }
 
 /**
- * How many are in a queue, of how many, and why no more.
+ * How many are in a queue, of how many, why no more, and what could not be compared.
  * @param {string} queue
  * @param {Json} found
  * @returns {string}
  */
-export function cutOf(queue, { items, total, of, cut }) {
+export function cutOf(queue, { items, total, of, cut, left_out }) {
   const what = queue === "duplicates" ? "group" : queue === "leaks" ? "pair" : "episode";
   const first = total > items.length ? `, the first ${number(items.length)} are listed` : "";
-  return `${of ? `${number(total)} of ${plural(of, what)}` : plural(total, what)}${cut ? `: ${cut}` : ""}${first}.`;
+  return `${of ? `${number(total)} of ${plural(of, what)}` : plural(total, what)}${cut ? `: ${cut}` : ""}${first}.${left_out ? ` ${left_out}.` : ""}`;
 }
 
 const KINDS = /** @type {Record<string, string>} */ ({

@@ -106,6 +106,7 @@ test("what nobody would see in a name is written out, and other scripts are left
 test("a queue says how many it has, of how many, and where it ends", () => {
   const items = Array.from({ length: 10 });
   assert.equal(cutOf("outliers", { items, total: 10, of: 200, cut: "those above 3" }), "10 of 200 episodes: those above 3.");
+  assert.equal(cutOf("mislabeled", { items, total: 10, of: 12, left_out: "1 episode left out" }), "10 of 12 episodes. 1 episode left out.");
   assert.equal(cutOf("leaks", { items, total: 1200 }), "1,200 pairs, the first 10 are listed.");
   assert.equal(cutOf("duplicates", { items: [{}], total: 1 }), "1 group.");
 });
