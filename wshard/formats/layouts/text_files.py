@@ -31,6 +31,9 @@ _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 _COMMA: Final = re.compile(rb"(?m)(?:^|[;\t])-?\d+,\d+(?=[;\t\r\n])")
 _POINT: Final = re.compile(rb"(?m)(?:^|[;\t])-?\d+\.\d+(?=[;\t\r\n])")
 _TEXT_TYPES: Final = ("string", "large_string")
+_NONE: Final = ("", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "none", "-")  # cells without a number
+_LOOKED_AT: Final = 1000  # rows of a column of texts that show whether it is one of numbers
+_MOSTLY: Final = 0.9
 
 _MAX_DEPTH: Final = 16
 _MAX_CELLS: Final = 1 << 25
@@ -77,6 +80,9 @@ class JsonArrays(Flat):
         if isinstance(value, str):
             return as_column(np.array(value))
         if isinstance(value, list) and any(isinstance(one, str) for one in value):
+            if any(isinstance(one, float) for one in value):
+                row, text = next((row, one) for row, one in enumerate(value) if isinstance(one, str))
+                raise ArrayKindError(f"{self._where}: {path!r}: expected numbers, found {shown(text)} in row {row}")
             return as_texts(["" if one is None else str(one) for one in value])
         try:
             array = np.array(_without_null(value))
@@ -163,7 +169,7 @@ def read_text_table(place: Place, skipped: int) -> Any:
     parsing = csv.ParseOptions(delimiter=delimiter)
     has_commas = delimiter != "," and _COMMA.search(head) is not None and _POINT.search(head) is None
     converting = csv.ConvertOptions(
-        null_values=["", "NA", "N/A", "null", "None", "-"],
+        null_values=_NONE,
         strings_can_be_null=False,
         decimal_point="," if has_commas else ".",
     )
@@ -193,11 +199,28 @@ def _check_text(table: Any, place: Place) -> None:
             raise FormatError(
                 f"{place}: expected numbers below the names, found {shown(pairs[0][0])}: delete the line of units"
             )
+    for name, type_ in zip(table.column_names, table.schema.types, strict=True):
+        if str(type_) in _TEXT_TYPES:
+            _check_numbers(name, table.column(name), place)
     has_lines = any(
         b"\n" in memoryview(part.buffers()[2] or b"").tobytes() for column in texts for part in column.chunks
     )
     if has_lines and place.read(0, _MAX_TABLE).count(b'"') % 2:
         raise FormatError(f"{place}: expected a second quote for each, found a text that is never closed")
+
+
+def _check_numbers(name: str, column: Any, place: Place) -> None:
+    """Raise FormatError for a column of decimal numbers with a text among them, which would be read as texts."""
+    texts = [text for text in column.slice(0, _LOOKED_AT).to_pylist() if text not in _NONE]
+    numbers = [text for text in texts if _is_text_of_number(text)]
+    if len(numbers) < _MOSTLY * len(texts) or not any("." in text for text in numbers):
+        return
+    for row, text in enumerate(column.to_pylist()):
+        if text not in _NONE and not _is_text_of_number(text):
+            raise FormatError(
+                f"{place}: column {name!r}: expected numbers, found {shown(text)} in row {row}, counted from 0: "
+                "leave cells without a number empty"
+            )
 
 
 def _is_text_of_number(text: str) -> bool:
