@@ -150,7 +150,7 @@ def drift(frozen: Statistics, now: Statistics) -> float:
     """
     if frozen.mean.size != now.mean.size:
         raise EmbedderError(f"drift: expected statistics of {frozen.mean.size} channels, found {now.mean.size}")
-    frozen_scales, present_scales = scales(frozen.std), scales(now.std)
+    frozen_scales, present_scales = scales(frozen), scales(now)
     shift = np.abs(now.mean - frozen.mean) / frozen_scales
     stretch = np.abs(np.log(present_scales / frozen_scales))
     return float(np.maximum(shift, stretch).max(initial=0.0))

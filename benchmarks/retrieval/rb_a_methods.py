@@ -70,7 +70,7 @@ class Archive:
 
     def queries(self, name: str, first: int) -> list[Rows]:
         """Return what asks, disturbed; a query's number seeds its disturbance."""
-        spread = scales(self.statistics.std)
+        spread = scales(self.statistics)
         change = DISTURBANCES[name]
         return [change(self.episodes[n], spread, np.random.default_rng(int(n) + first)) for n in self.asking]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from rb_a_archive import Source
 
+from embedders.space import Statistics
 from embedders.standardise import scales
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Facts:
     def of(episodes: Sequence[Lanes]) -> Facts:
         """Return those of these episodes."""
         steps = np.concatenate([lanes[STATE] for lanes in episodes])
-        return Facts(steps.mean(axis=0), scales(steps.std(axis=0)))
+        mean, std = steps.mean(axis=0), steps.std(axis=0)
+        return Facts(mean, scales(Statistics(len(steps), mean, std)))
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def plant(archive: Archive, change: Change, sizes: tuple[int, int] = SIZES) -> t
     """Return the episodes with the copies written over them, and the probes; sizes: the shortest, and one too long."""
     rng = np.random.default_rng(17)
     episodes = [rows.copy() for rows in archive.episodes]
-    spread = scales(archive.statistics.std)
+    spread = scales(archive.statistics)
     order = [int(one) for one in rng.permutation(len(episodes)) if len(episodes[one]) >= 80]
     probes, used = [], PROBES
     for source in order[:PROBES]:

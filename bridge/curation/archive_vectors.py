@@ -235,5 +235,5 @@ def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | No
     rows = attempt(read, row.address)
     if rows is None or isinstance(rows, Failure):
         return None
-    standardised: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)
+    standardised: Rows = ((rows - scale.mean) / scales(scale)).astype(np.float32)
     return standardised

@@ -90,7 +90,7 @@ def _measure(one: Statistics | None, other: Statistics | None) -> float | None:
     """Return how much the scales of two lanes differ, None if it is too much."""
     if one is None or other is None:
         return None
-    first, second = scales(one.std), scales(other.std)
+    first, second = scales(one), scales(other)
     ratios = np.maximum(first / second, second / first)
     distances = np.abs(one.mean - other.mean) / np.maximum(first, second)
     is_alike = bool((ratios <= _LARGEST_RATIO).all() and (distances <= _FARTHEST).all())

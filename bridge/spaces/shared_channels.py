@@ -103,7 +103,7 @@ def match_scales(narrow: Statistics | None, wide: Statistics | None) -> Places:
     count, added = narrow.mean.size, wide.mean.size - narrow.mean.size
     if added > _MOST_ADDED * count:
         return ()
-    first, second = scales(narrow.std)[:, None], scales(wide.std)
+    first, second = scales(narrow)[:, None], scales(wide)
     shifts = np.abs(narrow.mean[:, None] - wide.mean) / np.maximum(first, second)
     distances = np.minimum(np.abs(np.log(first / second)) + shifts, _FARTHEST)
     reached, best = [], np.zeros(wide.mean.size)

@@ -198,3 +198,13 @@ def test_z_scores_are_clipped_and_constant_channels_are_not_divided():
     frozen = Statistics(9, [1.0, 5.0, 0.0], [2.0, 0.0, 9e-7])
     rows = np.array([[2.0, 5.5, 3.0], [100.0, -100.0, 0.0]])
     assert standardise(rows, frozen).tolist() == [[0.5, 0.5, 3.0], [5.0, -5.0, 0.0]]
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e-9, 1e-20])
+def test_where_all_is_small_scores_do_not_depend_on_the_unit(unit):
+    rows, std = np.array([[1.0, -2.0, 0.0]]), np.array([0.5, 1.0, 0.0])
+    frozen = Statistics(3, np.zeros(3), std)
+    small = Statistics(3, np.zeros(3), std * unit)
+    assert standardise(rows * unit, small) == pytest.approx(standardise(rows, frozen))
+    noise = Statistics(3, np.ones(3), np.full(3, 1e-8))  # of rounding, around a number
+    assert standardise(np.ones((1, 3)) + 1e-8, noise) == pytest.approx(0, abs=1e-7)

@@ -73,7 +73,7 @@ def prepare_rows(windows: Sequence[NDArray[Any]], scaling: Statistics) -> list[P
     if not windows:
         return []
     if windows[0].ndim > 2:  # outliers in images do not outweigh the rest, so nothing is clipped
-        return [PreparedRows(_round(sketches(window, "images") / scales(scaling.std))) for window in windows]
+        return [PreparedRows(_round(sketches(window, "images") / scales(scaling))) for window in windows]
     batch = validate_windows(windows, scaling.mean.size)
     return [PreparedRows(_round(rows)) for rows in batch.windows(standardise(batch.rows, scaling))]
 
