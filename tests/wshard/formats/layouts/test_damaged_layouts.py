@@ -133,7 +133,7 @@ TABLE = table_reference(TableOptions())
     ("text", "message"),
     [
         ("0.1,2\n0.2,3\n0.3,4\n", "expected names of columns in the first line, found numbers"),
-        ("t,x\n" + "0.1,2.5\n" * 20 + "0.2,ERR\n", "column 'x': expected numbers, found 'ERR' in row 20, counted from 0"),
+        ("t,x\n" + "0.1,2.5\n" * 20 + "0.2,ERR\n", "column 'x': expected numbers, found 'ERR' in row 20"),
         ("t,x\ns,m\n0.1,2\n0.2,3\n", "expected numbers below the names, found 's': delete the line of units"),
         ('x,y\n1,"abc\n2,3\n3,4\n', "expected a second quote for each, found a text that is never closed"),
         ("t,x\n0,1\n".encode("utf-16"), "expected a text table in UTF-8, found UTF-16"),
