@@ -19,16 +19,17 @@ if TYPE_CHECKING:
     from bridge.quality.check import Checkup, Checkups
 
 
+CheckedArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Files, folders, URIs, episode ids (default: all of the archive).", parser=named_place, metavar="PATHS..."
+    ),
+]
+
+
 @reported()
 def check(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Files, folders, URIs, episode ids (default: all of the archive).",
-            parser=named_place,
-            metavar="PATHS...",
-        ),
-    ] = None,
+    paths: CheckedArgument = None,
     where: WhereOption = None,
     limits: LimitsOption = None,
     cameras: Annotated[bool, typer.Option("--cameras", help="Look at up to 120 frames of each camera, too.")] = False,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from bridge.cli.options import ReadersOption
+from bridge.cli.options import ChosenCollectionOption, ChosenWhereOption, ReadersOption, SourceFormatOption
 from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import (
@@ -44,6 +44,21 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 20  # failures and losses by name
 
+MapOption = Annotated[
+    list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'.")
+]
+WithoutOption = Annotated[
+    list[str] | None, typer.Option("--without", metavar="LANE", help="Leave a lane out of all episodes: 'reward'.")
+]
+ModeOption = Annotated[
+    Literal["append", "overwrite", "error"] | None,
+    typer.Option(help="If OUT has episodes: append missing ones (default, if OUT stores ids), replace all, or fail."),
+]
+EncodeOption = Annotated[
+    str | None,
+    typer.Option(help="Encode camera lanes stored as pixels: jpeg, jpeg:QUALITY, png, h264, h264:RATE_FACTOR or av1."),
+]
+
 
 @reported("the target is unchanged, or has complete episode files; run the same command again to continue")
 def convert(
@@ -54,7 +69,7 @@ def convert(
             help="Files and folders to read (PATH#KEY or PATH#KEY@START:STOP for a part), then the path to write.",
         ),
     ],
-    source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
+    source_format: SourceFormatOption = None,
     target_format: Annotated[
         str | None, typer.Option("--to", help="Format of OUT (default: from its suffix; wshard for a folder).")
     ] = None,
@@ -62,35 +77,17 @@ def convert(
     episode_column: EpisodeColumnOption = None,
     time_column: TimeColumnOption = None,
     actions: ActionColumnsOption = None,
-    lane_map: Annotated[
-        list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'.")
-    ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option("--without", metavar="LANE", help="Leave a lane out of all episodes: 'reward'.")
-    ] = None,
-    collection: Annotated[
-        str | None, typer.Option("--collection", help="Convert the episodes and spans of this collection of --archive.")
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option("--where", help="Convert the episodes of --archive that match this filter.")
-    ] = None,
+    lane_map: MapOption = None,
+    without: WithoutOption = None,
+    collection: ChosenCollectionOption = None,
+    where: ChosenWhereOption = None,
     archive: ArchiveOption = None,
-    mode: Annotated[
-        Literal["append", "overwrite", "error"] | None,
-        typer.Option(
-            help="If OUT has episodes: append missing ones (default, if OUT stores ids), replace all, or fail."
-        ),
-    ] = None,
+    mode: ModeOption = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail, and write nothing, if the format of OUT would lose data.")
     ] = False,
     compression: CompressionOption = "none",
-    encode: Annotated[
-        str | None,
-        typer.Option(
-            help="Encode camera lanes stored as pixels: jpeg, jpeg:QUALITY, png, h264, h264:RATE_FACTOR or av1."
-        ),
-    ] = None,
+    encode: EncodeOption = None,
     workers: ReadersOption = 1,
 ) -> None:
     """Convert episodes between formats; `wshard formats` lists which can be read and written."""

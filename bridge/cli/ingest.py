@@ -37,32 +37,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
+IngestedArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="Episode files, locations of other formats (PATH, or PATH#KEY for one episode), folders to search.",
+        parser=named_place,
+        metavar="PATHS",
+    ),
+]
+FormatOption = Annotated[
+    str, typer.Option("--format", help="Format of the locations, if it is ambiguous; see `wshard formats`.")
+]
+PruneOption = Annotated[
+    bool, typer.Option("--prune", help="Remove episodes below the given folders whose files are gone.")
+]
+LastingMapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="OLD=NEW",
+        help="Rename a lane of these files: 'observation.state=state'. Later runs do so, too, but for new files.",
+    ),
+]
+
+
 @reported()
 def ingest(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            help="Episode files, locations of other formats (PATH, or PATH#KEY for one episode), folders to search.",
-            parser=named_place,
-            metavar="PATHS",
-        ),
-    ],
+    paths: IngestedArgument,
     archive: ArchiveOption = None,
-    format_name: Annotated[
-        str, typer.Option("--format", help="Format of the locations, if it is ambiguous; see `wshard formats`.")
-    ] = "",
+    format_name: FormatOption = "",
     layout: LayoutOption = None,
     episode_column: EpisodeColumnOption = None,
     time_column: TimeColumnOption = None,
     actions: ActionColumnsOption = None,
-    lane_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="OLD=NEW",
-            help="Rename a lane of these files: 'observation.state=state'. Later runs do so, too, but for new files.",
-        ),
-    ] = None,
+    lane_map: LastingMapOption = None,
     no_map: Annotated[
         bool, typer.Option("--no-map", help="Give the lanes of these files their own names again, without --map.")
     ] = False,
@@ -75,9 +83,7 @@ def ingest(
     stride: options.StrideOption = None,
     workers: options.WorkersOption = 1,
     executor: options.ExecutorOption = "processes",
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Remove episodes below the given folders whose files are gone.")
-    ] = False,
+    prune: PruneOption = False,
     check: options.CheckOption = True,
     limits: options.LimitsOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prune even if a disk seems to be missing.")] = False,
@@ -89,9 +95,8 @@ def ingest(
 
     named = archive_named(archive)
     exists = prune if isinstance(named, str) else os.path.exists(named / DATABASE)  # noqa: PTH110  (Path.exists can raise)
-    how = reading_options(
-        format_name, layout, lane_map, {"episode": episode_column, "time": time_column, "actions": actions}
-    )
+    columns = {"episode": episode_column, "time": time_column, "actions": actions}
+    how = reading_options(format_name, layout, lane_map, columns)
     if no_map and lane_map:
         raise typer.BadParameter("expected --map or --no-map, found both")
     forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False

@@ -96,6 +96,13 @@ WriteOption = Annotated[str | None, typer.Option("--write", help="Save the value
 CollectionOption = Annotated[
     str | None, typer.Option("--collection", help="Save the result as a collection with this name.")
 ]
+SourceFormatOption = Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")]
+ChosenCollectionOption = Annotated[
+    str | None, typer.Option("--collection", help="Take the episodes and spans of this collection of --archive.")
+]
+ChosenWhereOption = Annotated[
+    str | None, typer.Option("--where", help="Take the episodes of --archive that match this filter.")
+]
 NeighboursOption = Annotated[int, typer.Option("--neighbors", min=1, help="Number of nearest neighbors to compare.")]
 LabelOption = Annotated[
     str, typer.Option("--label", help="Label: a metadata key, or a field such as env, tag or meta.a.b.")

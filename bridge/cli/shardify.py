@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from bridge.cli.convert import chosen_spans, remembered_in
-from bridge.cli.options import make_parameter, with_parameters
+from bridge.cli.options import (
+    ChosenCollectionOption,
+    ChosenWhereOption,
+    SourceFormatOption,
+    make_parameter,
+    with_parameters,
+)
 from catalog.cli.common import ArchiveOption
 from wshard.cli.common import (
     EXIT_FAILED,
@@ -32,6 +38,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wshard.training.webdataset.export import ShardifyReport
+
+ShardsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to", help="Folder of the shards (default: see --output-dir).", parser=local_place, metavar="FOLDER"
+    ),
+]
+DataOption = Annotated[
+    str, typer.Option(help="Folder with Raiden's `processed`, for --task.", parser=local_place, metavar="FOLDER")
+]
+TasksOption = Annotated[list[str] | None, typer.Option("--task", help="Task of --data-dir, or 'all'; may be repeated.")]
+InteractiveOption = Annotated[
+    bool, typer.Option("--interactive", "-i", help="Choose tasks of --data-dir (the default on a terminal).")
+]
+OutputOption = Annotated[
+    str, typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.", parser=local_place, metavar="FOLDER")
+]
 
 ALL = "*** ALL TASKS ***"
 _SHOWN: Final = 20  # failures by name
@@ -72,34 +95,16 @@ def shardify(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="IN...", help="Locations, PATH#KEY or PATH#KEY@START:STOP.")
     ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to", help="Folder of the shards (default: see --output-dir).", parser=local_place, metavar="FOLDER"
-        ),
-    ] = None,
-    collection: Annotated[
-        str | None, typer.Option("--collection", help="Episodes and spans of this collection of --archive.")
-    ] = None,
-    where: Annotated[str | None, typer.Option("--where", help="Episodes of --archive that match this filter.")] = None,
+    to: ShardsOption = None,
+    collection: ChosenCollectionOption = None,
+    where: ChosenWhereOption = None,
     archive: ArchiveOption = None,
-    data_dir: Annotated[
-        str,
-        typer.Option(help="Folder with Raiden's `processed`, for --task.", parser=local_place, metavar="FOLDER"),
-    ] = "data",
-    tasks: Annotated[
-        list[str] | None, typer.Option("--task", help="Task of --data-dir, or 'all'; may be repeated.")
-    ] = None,
-    interactive: Annotated[
-        bool,
-        typer.Option("--interactive", "-i", help="Choose tasks of --data-dir (the default on a terminal)."),
-    ] = False,
-    output_dir: Annotated[
-        str,
-        typer.Option(help="Without --to, shards go to OUTPUT_DIR/TASK/shards.", parser=local_place, metavar="FOLDER"),
-    ] = "data/shards",
+    data_dir: DataOption = "data",
+    tasks: TasksOption = None,
+    interactive: InteractiveOption = False,
+    output_dir: OutputOption = "data/shards",
     task_name: Annotated[str | None, typer.Option(help="TASK in the path of the output.")] = None,
-    source_format: Annotated[str | None, typer.Option("--from", help="Format of IN (default: detected).")] = None,
+    source_format: SourceFormatOption = None,
     layout: LayoutOption = None,
     field: Annotated[
         list[str] | None,

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from bridge.training.train_frames import FramesReport
 
 
+WrittenArgument = Annotated[
+    Path,
+    typer.Argument(help="File to write, for --embedder; replaces an earlier one.", parser=named_path, metavar="OUT"),
+]
+
+
 @reported()
 def train_embedder(
-    out: Annotated[
-        Path,
-        typer.Argument(
-            help="File to write, for --embedder; replaces an earlier one.", parser=named_path, metavar="OUT"
-        ),
-    ],
+    out: WrittenArgument,
     archive: ArchiveOption = None,
     lanes: Annotated[
         str | None,

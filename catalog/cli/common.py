@@ -51,6 +51,12 @@ EnvOption = Annotated[
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward: 0.8:, 0.8:2 or :2.")]
 MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Minimum number of timesteps.")]
 MaxLengthOption = Annotated[int | None, typer.Option("--max-length", help="Maximum number of timesteps.")]
+SuccessOption = Annotated[
+    bool | None, typer.Option("--success/--failure", help="Only successful or only failed episodes.")
+]
+TagOption = Annotated[
+    list[str] | None, typer.Option("--tag", help="Tag; may be repeated (any of them matches).", metavar="TAG")
+]
 WhereOption = Annotated[
     str | None, typer.Option("--where", "-w", help="Filter, e.g. 'env:reach-v3 reward:0.8.. -tag:bad \"pick up\"'.")
 ]

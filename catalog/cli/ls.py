@@ -15,6 +15,8 @@ from catalog.cli.common import (
     MaxLengthOption,
     MinLengthOption,
     RewardOption,
+    SuccessOption,
+    TagOption,
     WhereOption,
     format_number,
     open_catalog,
@@ -44,12 +46,8 @@ def ls(
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
     max_length: MaxLengthOption = None,
-    success: Annotated[
-        bool | None, typer.Option("--success/--failure", help="Only successful or only failed episodes.")
-    ] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="Tag; may be repeated (any of them matches).", metavar="TAG")
-    ] = None,
+    success: SuccessOption = None,
+    tag: TagOption = None,
     where: WhereOption = None,
     columns: Annotated[
         str | None,

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 _REPORT_SECONDS = 2.0  # between lines of progress
 
 
+LocationsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files, folders, locations of any format, PATH#KEY, URIs.", parser=named_place, metavar="PATHS..."
+    ),
+]
+
 app = typer.Typer(
     help="Inspect, verify and repair episode files.",
     no_args_is_help=True,
@@ -90,12 +97,7 @@ def inspect(
 @app.command()
 @reported()
 def verify(
-    locations: Annotated[
-        list[str],
-        typer.Argument(
-            help="Files, folders, locations of any format, PATH#KEY, URIs.", parser=named_place, metavar="PATHS..."
-        ),
-    ],
+    locations: LocationsArgument,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Also fail on tolerated defects and on blocks without a checksum."),

@@ -6,7 +6,7 @@ import re
 import shlex
 import time
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,9 @@ from wshard.cli.common import (
     reported,
 )
 from wshard.core.messages import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _REPORT_SECONDS: Final = 2.0  # between lines of progress
 _MAX_LISTED: Final = 20  # records of which `inspect` prints the entries
@@ -85,6 +88,10 @@ def pack(
     ) as writer:
         count = pack_sources(places, writer, progress=_Progress())
         paths = writer.close()
+    _print_packed(count, paths, as_json=as_json)
+
+
+def _print_packed(count: int, paths: Sequence[Path], *, as_json: bool) -> None:
     size = sum(path.stat().st_size for path in paths)
     if as_json:
         print_json({"records": count, "files": [str(path) for path in paths], "bytes": size})
