@@ -150,10 +150,11 @@ def outliers(
     as_json: JsonOption = False,
 ) -> None:
     """Rank episodes by distance from all others of similar length; values above 3 are rare."""
+    from bridge.curation.outliers import LEAST
     from bridge.curation.signals import find_outliers
 
     def find(opened: Archive, progress: Progress) -> list[Valued]:
-        report_spaces(opened, where, space)
+        report_spaces(opened, where, space, least=LEAST)
         return find_outliers(opened, where or "", neighbours=neighbours, space=space, progress=progress)
 
     options = OutputOptions(write, limit=limit, as_json=as_json)
@@ -186,9 +187,9 @@ def select(
         subset = select_subset(opened, count, where or "", method=method, space=space)
         ranks = {one.episode.id: rank for rank, one in enumerate(subset, 1)}
         lines = save_result(opened, options, ranks, picks=ranks)
-    if len(subset) < count:
-        typer.echo(f"only {plural(len(subset), 'episode')} to select from, {count} requested", err=True)
-    print_result(subset, "farthest" if method is Method.K_CENTER else "mean cosine", options, lines)
+        if len(subset) < count:
+            typer.echo(f"only {plural(len(subset), 'episode')} to select from, {count} requested", err=True)
+        print_result(opened, subset, "farthest" if method is Method.K_CENTER else "mean cosine", options, lines)
 
 
 @reported()
@@ -217,7 +218,7 @@ def weights(
         weighted = weigh(opened, parse_set(opened, target), where or "", clip=clip, space=space)
         values = values_by_id(weighted)
         lines = save_result(opened, options, values, picks=values, weights=values)
-    print_result(weighted, "weight", options, lines)
+        print_result(opened, weighted, "weight", options, lines)
 
 
 def _parse_nonempty_set(opened: Archive, text: str) -> Where:

@@ -83,8 +83,11 @@ def save_result(
     return lines
 
 
-def report_spaces(archive: Archive, where: str | None, name: str | None) -> int:
-    """Print which Spaces compare the episodes, and what they leave out; return how many episodes are compared."""
+def report_spaces(archive: Archive, where: str | None, name: str | None, *, least: int = 0) -> int:
+    """Print which Spaces compare the episodes, and what they leave out; return how many episodes are compared.
+
+    least: the size from which on groups tell what is rare.
+    """
     from bridge.curation.archive_vectors import group_by_space
     from bridge.present.findings import describe_left_out
     from bridge.spaces.identity import describe
@@ -99,6 +102,8 @@ def report_spaces(archive: Archive, where: str | None, name: str | None) -> int:
         typer.echo(f"using {printable(describe(groups[0][0]))}", err=True)
     total, chosen = archive.catalog.query.count(where or ""), sum(len(ids) for _, ids in groups)
     print_notes(describe_left_out(total, chosen))
+    if few := sum(len(ids) for _, ids in groups if len(ids) < least):
+        typer.echo(f"{plural(few, 'episode')} in groups of fewer than {least}: too few to tell what is rare", err=True)
     if others:
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
     return chosen
@@ -129,14 +134,17 @@ def values_by_id(values: Sequence[Valued]) -> dict[int, float]:
     return {valued.episode.id: valued.value for valued in values}
 
 
-def print_result(values: Sequence[Valued], heading: str, options: OutputOptions, lines: Iterable[str]) -> None:
+def print_result(
+    archive: Archive, values: Sequence[Valued], heading: str, options: OutputOptions, lines: Iterable[str]
+) -> None:
     """Print episodes with their values below `heading`, then further lines; or JSON."""
     from bridge.present.episodes import present_ranking
 
     if options.as_json:
         print_items(present_ranking(values))
         return
-    print_ranking(values[: options.limit], heading)
+    shown = values[: options.limit]
+    print_ranking(shown, archive.catalog.query.short_names([valued.episode for valued in shown]), heading)
     print_lines([f"{min(options.limit, len(values))} of {len(values)} episodes", *lines])
 
 
@@ -158,10 +166,9 @@ def print_ranked(
         with show_progress() as progress:
             values = find(opened, progress)
         lines = save_result(opened, options, values_by_id(values))
-    limit, meaning = beyond
-    print_result(
-        values, heading, options, [f"{sum(one.value > limit for one in values)} above {limit}{meaning}", *lines]
-    )
+        limit, meaning = beyond
+        above = f"{sum(one.value > limit for one in values)} above {limit}{meaning}"
+        print_result(opened, values, heading, options, [above, *lines])
 
 
 def print_twins(twins: Iterable[Twin]) -> None:
@@ -181,15 +188,13 @@ def _cells(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str]:
     return shorten(str(row.address)), f"{span[0]}:{span[1]}"
 
 
-def print_ranking(values: Sequence[Valued], heading: str) -> None:
-    """Print episodes with their values below `heading`; with labels where those are ranked."""
+def print_ranking(values: Sequence[Valued], names: Sequence[str], heading: str) -> None:
+    """Print episodes by their short names, with their values below `heading`; with labels where those are ranked."""
     labels = any(valued.label for valued in values)
     rows = []
-    for rank, valued in enumerate(values, 1):
+    for rank, (valued, name) in enumerate(zip(values, names, strict=True), 1):
         row = valued.episode
         kind = (valued.label, valued.suggested) if labels else (row.env_id,)
-        rows.append(
-            (str(rank), f"{valued.value:.4f}", row.episode_id, *kind, str(row.length), shorten(str(row.address)))
-        )
+        rows.append((str(rank), f"{valued.value:.4f}", name, *kind, str(row.length), shorten(str(row.address))))
     kinds = ("label", "suggested") if labels else ("env",)
     print_table((">rank", f">{heading}", "episode", *kinds, ">length", "/file"), rows)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.support.progress import Progress
 
+LEAST: Final = 8
+"""Vectors of which some can be called rare: of fewer, the scores are noise."""
+
 _COMPARED: Final = 201  # vectors of most similar length to compare with
 _BATCH_ROWS: Final = 4096
 _MIN_DISTANCE: Final = 1e-6  # smaller distances count as 0

@@ -105,9 +105,8 @@ def review(
                 typer.echo(
                     f"{printable(state)}: a state of your own; the usual ones are {', '.join(_STATES)}", err=True
                 )
-        names = {
-            row.id: row.episode_id for row in catalog.episodes.rows({entry.episode_id for entry in entries}).values()
-        }
+        rows = [*catalog.episodes.rows({entry.episode_id for entry in entries}).values()]
+        names = {row.id: name for row, name in zip(rows, catalog.query.short_names(rows), strict=True)}
     if as_json:
         print_items(map(asdict, entries), episodes=len(ids))
         return
