@@ -56,8 +56,9 @@ def _of_wider(lane: LaneSpec) -> str:
 def describe_picks(space: Space) -> list[str]:
     """Return a line for each lane of other channels that the Space reads: which it leaves out, and why the others."""
     return [
-        f"{lane.name}: of {pick.width} channels {_listed({*range(pick.width)} - {*pick.channels})} not compared with "
-        f"those of {plural(lane.channels, 'channel')}: {_WHY[pick.named]}"
+        f"{lane.name} has {plural(pick.width, 'channel')} in some episodes, {lane.channels} in others: "
+        f"all are compared but {_listed({*range(pick.width)} - {*pick.channels})} of the {pick.width}; "
+        f"{_WHY[pick.named]}"
         for lane in space.lanes
         for pick in lane.picks
     ]
@@ -75,8 +76,8 @@ def describe_scales(space: Space) -> list[str]:
 
 def _listed(channels: set[int]) -> str:
     if len(channels) > _LISTED:
-        return f"{len(channels)} are"
-    return ", ".join(map(str, sorted(channels))) + (" is" if len(channels) == 1 else " are")
+        return f"{len(channels)} channels"
+    return ("channel " if len(channels) == 1 else "channels ") + ", ".join(map(str, sorted(channels)))
 
 
 def describe(space: Space) -> str:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from catalog.database.schema import metadata
 from catalog.values import storable
 from wshard.core.arguments import finite_number, whole_number
 from wshard.errors import StatementError
@@ -32,6 +33,7 @@ _MESSAGES: Final = {
 }
 # SQLite cannot interrupt a function; on values of these sizes it takes milliseconds.
 _LIMITS: Final = ((sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES), (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200))
+_NO_TABLE: Final = "42P01"
 _FORMATTING: Final = ("printf", "format")
 _NUMBER: Final = re.compile(r"\d+")
 _DIGITS: Final = 12  # of a number in a format, at most: more are no width
@@ -63,8 +65,11 @@ def run_readonly(connection: Connection, text: str, *, seconds: float, limit: in
     try:
         columns, rows, more = run(connection, text, seconds=seconds, limit=limit)
     except dbapi.Error as error:
-        explanation = _MESSAGES.get(getattr(error, "sqlstate", None) or str(error))
+        state = getattr(error, "sqlstate", None)
+        explanation = _MESSAGES.get(state or str(error))
         message = explanation.format(seconds=seconds) if explanation else str(error)
+        if state == _NO_TABLE or message.startswith("no such table"):
+            message += f"; there are {', '.join(sorted(metadata.tables))}"
         raise StatementError(f"expected one read-only statement: {message}") from error
     if not columns:
         raise StatementError("expected one read-only statement: it has no columns")

@@ -150,8 +150,9 @@ def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
             raise
         if os.path.isdir(path) and not (address.read_as or detect_format(path)):  # noqa: PTH112  (as above)
             raise QueryError(f"query: expected the path of an episode file, found a folder at {path!r}") from None
-        advice = "" if isinstance(error, LayoutError) else f"; {OWN_DATA}"  # a guess that is not sure has its own
-        raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}{advice}") from error
+        if isinstance(error, LayoutError):  # a guess that is not sure says what is expected, and has its own advice
+            raise QueryError(f"query: {error}") from error
+        raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
     except (FileNotFoundError, IsADirectoryError):
         if not os.path.isdir(path):  # noqa: PTH112  (Path takes an empty text for the current folder)
             raise

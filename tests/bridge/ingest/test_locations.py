@@ -324,7 +324,7 @@ def test_a_location_that_is_damaged_beyond_recognition_is_reported(tmp_path, dat
         place.write_bytes(b"\0" * 512 + place.read_bytes()[512:])
         report = ingestor.ingest(folder, prune=True)
         assert [(one.path, one.key) for one in report.failed] == [(str(place), "")]
-        assert "file signature not found" in report.failed[0].error
+        assert "expected an HDF5 file, found another" in report.failed[0].error
         assert (report.removed, report.missing) == (0, 0)
         assert len(ingestor.ingest(place).failed) == 1
 

@@ -56,7 +56,9 @@ def test_one_channel_more_hides_no_copy(tmp_path, change):
     assert not report.unembedded
     by_name = all(change[1:3])
     (line,) = report.picked
-    assert line.startswith(f"signal/state: of 5 channels {change[0]} is not compared with those of 4 channels")
+    assert line.startswith(
+        f"signal/state has 5 channels in some episodes, 4 in others: all are compared but channel {change[0]} of the 5;"
+    )
     assert any(f"of 5 by {'name' if by_name else 'scale'}" in lanes for lanes in report.spaces)
     assert ("--map" in line) == (not by_name)
     with TrajectoryRetriever(tmp_path / "archive") as retriever:

@@ -81,6 +81,8 @@ def test_whatever_else_is_refused_and_changes_nothing(catalog: Catalog, text: st
     catalog.annotations.tag([1], "good")
     with pytest.raises(StatementError, match="expected one read-only statement"):
         catalog.query.sql(text)
+    with pytest.raises(StatementError, match=r"episodes(.|\n)*; there are .*episode, "):
+        catalog.query.sql("SELECT * FROM episodes")
     # The connection is free again.
     assert catalog.annotations.untag([1], "good") == 1
     assert catalog.query.count() == 20

@@ -36,6 +36,7 @@ _UNCHECKED_SIZE: Final = 1 << 28  # smaller sizes are not compared with the stor
 _MAX_EXPANSION: Final = 1100
 _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
+_NO_HDF5: Final = "file signature not found"
 _DEFLATE: Final = 1
 _FLETCHER32: Final = 3
 _CHECKSUM_SIZE: Final = 4
@@ -75,7 +76,10 @@ def translate_errors(where: str) -> Iterator[None]:
     except _FOREIGN as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise FormatError(f"{where}: expected data that can be read: {' '.join(str(error).split())}") from error
+        text = " ".join(str(error).split())
+        if _NO_HDF5 in text:
+            raise FormatError(f"{where}: expected an HDF5 file, found another, an empty or a damaged one") from error
+        raise FormatError(f"{where}: expected data that can be read: {text}") from error
 
 
 def open_hdf5(place: Place, where: str = "", **options: Any) -> Any:
