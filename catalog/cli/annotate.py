@@ -105,8 +105,8 @@ def review(
                 typer.echo(
                     f"{printable(state)}: a state of your own; the usual ones are {', '.join(_STATES)}", err=True
                 )
-        rows = [*catalog.episodes.rows({entry.episode_id for entry in entries}).values()]
-        names = {row.id: name for row, name in zip(rows, catalog.query.short_names(rows), strict=True)}
+        named = [*catalog.episodes.rows({entry.episode_id for entry in entries}).values()]
+        names = {row.id: name for row, name in zip(named, catalog.query.short_names(named), strict=True)}
     if as_json:
         print_items(map(asdict, entries), episodes=len(ids))
         return
