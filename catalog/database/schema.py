@@ -160,8 +160,7 @@ embedding = Table(
     # One row per episode and space: the digest is there so that looking for pending episodes never touches vectors.
     UniqueConstraint("episode_row", "space_id", "digest"),
 )
-_OF_SPACE = [embedding.c[name] for name in ("space_id", "seq", "count", "episode_row", "checksum")]
-Index("embedding_space_seq", *_OF_SPACE)
+Index("embedding_space_seq", *(embedding.c[name] for name in ("space_id", "seq", "count", "episode_row", "checksum")))
 
 document = Table(
     "document",
@@ -212,8 +211,7 @@ checked = Table(
     Column("family", TEXT, nullable=False),
     Column("measures", LargeBinary),
 )
-_MEASURED = checked.c.measures.is_not(None)
-Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=_MEASURED)
+Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=checked.c.measures.is_not(None))
 
 finding = Table(
     "finding",
@@ -294,7 +292,5 @@ synced = Table(
 )
 Index("synced_document", synced.c.copy_id, synced.c.document)
 Index("synced_ref", synced.c.copy_id, synced.c.ref)
-_UNSERVED = synced.c.served.is_(False)
-Index("synced_unserved", synced.c.copy_id, synced.c.seq, sqlite_where=_UNSERVED)
-_ON_ITS_WAY = synced.c.run.is_not(None)
-Index("synced_run", synced.c.copy_id, synced.c.run, sqlite_where=_ON_ITS_WAY)
+Index("synced_unserved", synced.c.copy_id, synced.c.seq, sqlite_where=synced.c.served.is_(False))
+Index("synced_run", synced.c.copy_id, synced.c.run, sqlite_where=synced.c.run.is_not(None))

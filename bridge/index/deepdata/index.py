@@ -59,9 +59,7 @@ class DeepDataIndex(VectorIndex):
         audit_s: float = 60.0,
         throttle: Throttle | None = None,
     ) -> None:
-        self._catalog = catalog
-        self._folder = folder
-        self._settings = settings
+        self._catalog, self._folder, self._settings = catalog, folder, settings
         self._always_ask = always_ask
         self._wire, self._connect = self._reach(settings, throttle)
         self._trust = Trust(self._wire, audit_s)
@@ -101,15 +99,14 @@ class DeepDataIndex(VectorIndex):
 
     def count(self, space: Space) -> int:
         """Return the number of living vectors that were sent to the server."""
-        copy = self._catalog.index_copies.find(self._link().place, self._living(space))
-        return 0 if copy is None else self._catalog.index_copies.count(copy.id)
+        target = self._filled_target(space)
+        return 0 if target is None else self._catalog.index_copies.count(target.copy.id)
 
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every episode whose vectors the server returns unchanged."""
-        copy = self._catalog.index_copies.find(self._link().place, self._living(space))
-        if copy is None:
-            return
-        yield from fetch(Target(self._link(), space, copy))
+        target = self._filled_target(space)
+        if target is not None:
+            yield from fetch(target)
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
         """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
@@ -142,10 +139,9 @@ class DeepDataIndex(VectorIndex):
 
     def audit(self, space: Space, *, full: bool = False) -> IndexFinding:
         """Compare the server with the ledger without changing anything; full: every document, not a sample."""
-        copy = self._catalog.index_copies.find(self._link().place, self._living(space))
-        if copy is None:
-            return IndexFinding("new", 0, 0, reason="it was never filled")
-        return inspect(Target(self._link(), space, copy), full=full)
+        target = self._filled_target(space)
+        never = IndexFinding("new", 0, 0, reason="it was never filled")
+        return never if target is None else inspect(target, full=full)
 
     def repair(self, space: Space) -> None:
         """Compare every document, and send missing ones; a collection with surplus documents is rebuilt."""
@@ -200,10 +196,12 @@ class DeepDataIndex(VectorIndex):
                 else:
                     return
 
+    def _lock_file(self, space: Space) -> Path:
+        return self._folder / f"{collection_name(self._link(), space.fingerprint)}.lock"
+
     @contextmanager
     def _exclusive(self, space: Space) -> Iterator[None]:
-        link = self._link()
-        with self._lock, locked(self._folder / f"{collection_name(link, space.fingerprint)}.lock"):
+        with self._lock, locked(self._lock_file(space)):
             try:
                 yield
             finally:
@@ -222,6 +220,11 @@ class DeepDataIndex(VectorIndex):
         link, space_id = self._link(), self._living(space)
         return Target(link, space, self._catalog.index_copies.open(link.place, space_id))
 
+    def _filled_target(self, space: Space) -> Target | None:
+        """Return the target for reading, None if the Space was never sent to the server."""
+        copy = self._catalog.index_copies.find(self._link().place, self._living(space))
+        return None if copy is None else Target(self._link(), space, copy)
+
     def _distrust(self, target: Target | None, error: VectorIndexError) -> None:
         """Make an audit due before the server is used again; mark a collection with invalid answers as damaged."""
         self._trust.withdraw()
@@ -233,20 +236,16 @@ class DeepDataIndex(VectorIndex):
         name = space.fingerprint
         if not self._trust.needs_audit(name):
             return
-        link, space_id = self._link(), self._living(space)
-        with (
-            self._lock,
-            locked(self._folder / f"{collection_name(link, space.fingerprint)}.lock", wait=False) as has_lock,
-        ):
+        self._living(space)
+        with self._lock, locked(self._lock_file(space), wait=False) as has_lock:
             if not has_lock:
                 self._trust.postpone(name)
             for _ in range(2):  # if the connection breaks during the first comparison, repeat it
                 if not (has_lock and self._trust.needs_audit(name)):
                     return
                 breaks = self._trust.begin()
-                copy = self._catalog.index_copies.find(link.place, space_id)
-                if copy is not None and not copy.damaged:
-                    target = Target(link, space, copy)
+                target = self._filled_target(space)
+                if target is not None and not target.copy.damaged:
                     remember(target, inspect(target))
                 self._trust.give(name, breaks)
 
