@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.nearest_places import NearestPlaces
 
-_FIRST: Final = 1 << 15  # members compared before the limit is looked at again; then twice as many
-_MOST: Final = 1 << 16
+_AT_ONCE: Final = 1 << 15  # members compared before the limit is looked at again
+_IN_CACHE: Final = 1 << 13  # members read, so that they fit in the CPU cache
+_MEASURED: Final = 1 << 10  # places that are near by one block, before they are compared with both
 _MOST_NEAR: Final = 0.5  # of all members: more are compared faster with all places, in their order
 _SHARES: Final = [(1 - share, share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]  # of two blocks
 
@@ -36,7 +37,7 @@ class CellScan:
         self._cells, self._shift, self._every = cells, template.coarse_shifts[number], template.every
         self._weights = np.concatenate([-2 * block, np.ones((len(block), 1))], axis=1).astype(np.float32)
         squares = (block**2).sum(axis=1)
-        self._squares = squares.astype(np.float32)[:, None]
+        self._squares = squares.astype(np.float32)
         self._slack = np.float32(ROUNDING * (squares.max() + cells.largest))
         self._distances = np.sqrt(np.maximum(self._compare(cells.centres) - self._slack, 0))
         self._gaps = self._distances - cells.reaches[:, 0]
@@ -44,9 +45,11 @@ class CellScan:
 
     def _compare(self, values: Floats) -> Floats:
         """Return the squared distance of values from the block, at the nearest of its phases."""
-        products = self._weights @ values.T
-        products += self._squares
-        nearest: Floats = products.min(axis=0)
+        nearest = np.full(len(values), np.inf, np.float32)
+        for weights, squares in zip(self._weights, self._squares, strict=True):  # faster than products of all
+            distances = values @ weights
+            distances += squares
+            np.minimum(nearest, distances, out=nearest)
         return nearest
 
     def take_first(self, count: int) -> Ints:
@@ -59,20 +62,29 @@ class CellScan:
 
     def count(self, squares: float) -> int:
         """Return about how many members may be so near."""
-        return int(self._cells.sizes[self._middles <= np.sqrt(squares)].sum()) if squares else 0
+        return int(self._cells.sizes @ (self._middles <= np.sqrt(squares))) if squares else 0
 
     def find_near(self, search: NearestPlaces, share: float) -> Iterator[Ints]:
         """Yield the places whose block is as near as a share of the search's limit then, some at a time."""
         near = np.flatnonzero(self._gaps <= np.sqrt(share * search.sure))
         near = near[np.argsort(self._gaps[near])]
-        ends, first, size = np.cumsum(self._cells.sizes[near]), 0, _FIRST
+        ends, first, found = np.cumsum(self._cells.sizes[near]), 0, near[:0]
         while first < len(near) and self._gaps[near[first]] <= (reach := np.sqrt(squares := share * search.sure)):
-            last = 1 + int(np.searchsorted(ends, (ends[first - 1] if first else 0) + size))
+            last = 1 + int(np.searchsorted(ends, (ends[first - 1] if first else 0) + _AT_ONCE))
             cells = near[first:last]
             members = self._cells.find_far(cells, self._distances[cells] - np.float32(reach))
-            distances = self._compare(self._cells.values.take(members, axis=0))
-            yield self._find_places(members[distances <= np.float32(squares) + self._slack])
-            first, size = last, min(_MOST, 2 * size)
+            members = self._select_near(members, np.float32(squares) + self._slack)
+            first, found = last, np.concatenate([found, self._find_places(members)])
+            if len(found) >= _MEASURED:
+                yield found
+                found = near[:0]
+        if len(found):
+            yield found
+
+    def _select_near(self, members: Ints, limit: np.float32) -> Ints:
+        """Return the members whose squared distance from the block is no larger."""
+        parts = np.split(members, range(_IN_CACHE, len(members), _IN_CACHE))
+        return np.concatenate([part[self._compare(self._cells.values.take(part, axis=0)) <= limit] for part in parts])
 
     def _find_places(self, members: Ints) -> Ints:
         places = self._cells.apart * self._cells.members.take(members).astype(np.int64) - self._shift

@@ -146,13 +146,21 @@ class Timesteps(Mapping[int, PreparedRows]):
         """Where the blocks of each episode begin [m + 1]."""
         return np.cumsum([0, *count_blocks(self.lengths)[1]])
 
+    @cached_property
+    def _grid(self) -> BlockGrid:
+        return self._make_grid(self.episodes >= 0)
+
+    def _make_grid(self, found: NDArray[np.bool_]) -> BlockGrid:
+        """Return the blocks of which those of some episodes are to be found [m]."""
+        lengths = np.where(found, self.lengths, 0)
+        return BlockGrid(self.episodes, lengths, self._block_edges, self.blocks, self.changes)
+
     def scan(self, queries: Sequence[Paced], count: int, allowed: Ints | None = None) -> Scanned:
         """Return the spans nearest to the first query, and to it at other speeds, of these episodes (None: of all).
 
         At the query's own speed there are `count` spans at most, others are fewer: those nearer than its best ones.
         """
-        found = self.episodes >= 0 if allowed is None else np.isin(self.episodes, allowed)
-        grid = BlockGrid(self.episodes, np.where(found, self.lengths, 0), self._block_edges, self.blocks, self.changes)
+        grid = self._grid if allowed is None else self._make_grid(np.isin(self.episodes, allowed))
         template = _template(queries[0])
         wanted = Wanted(template.per_span * count, least=_EQUAL)
         own = NearestPlaces(grid, template, wanted)

@@ -129,7 +129,8 @@ PARTS = ("same", "shifted", "equal")
 def small_cells(monkeypatch):
     monkeypatch.setattr(block_distances, "_FEW", 0)  # so that not all places of few episodes are compared
     monkeypatch.setattr(block_distances, "_SHARE", 0)
-    monkeypatch.setattr(cell_scan, "_FIRST", 64)  # so that limits are lowered many times
+    monkeypatch.setattr(cell_scan, "_AT_ONCE", 64)  # so that limits are lowered many times
+    monkeypatch.setattr(cell_scan, "_MEASURED", 1)
     monkeypatch.setattr(nearest_places, "_PLACES", 64)
     monkeypatch.setattr(cells, "_MEMBERS", 8)
 
