@@ -124,13 +124,14 @@ def align_all(
         np.full(query.shape, 1.0 / channels) if weights is None else _check_array(weights, "weights", query.shape)
     )
     rows = _check_array(pieces.rows, "rows", (None, channels))
-    if (np.diff(pieces.edges) < 1).any():
+    lengths = np.diff(pieces.edges)
+    if lengths.min() < 1:
         raise QueryError("alignment: expected rows in every piece, found a piece without")
     steps = (np.array(rule.steps, np.int64), rule.prices())
     penalty_and_gain = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
     parts = (rows, pieces.edges, pieces.expected)
     bounds = _bounds(len(query), pieces, rule)
-    diagonals, pairs = len(query) + int(np.diff(pieces.edges).max()), int(np.diff(bounds).sum())
+    diagonals, pairs = len(query) + int(lengths.max()), int((bounds[..., 1] - bounds[..., 0]).sum())
     kernel = solver(_PER_DIAGONAL * diagonals + _PER_PAIR * pairs * (channels + _PAIR_OVERHEAD))
     costs, spans, pairs, ends = kernel.solve(query, step_weights, parts, bounds, (*steps, *penalty_and_gain), traced)
     return Alignments(costs, spans, Paths(pairs, ends if traced else ends[:0]))

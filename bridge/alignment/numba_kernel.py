@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from bridge.alignment.arrays import Ints, PieceArrays, Rows, RuleArrays, Solved
 
 
@@ -201,9 +203,9 @@ def _measure(query, weights, pieces, paths, around, buffers):  # type: ignore[no
         means[number] = spent / advanced
 
 
-def _as_contiguous(arrays: Any) -> Any:
-    """Return arrays, or tuples of them, in C order, as the compiled functions require."""
-    return tuple(map(_as_contiguous, arrays)) if isinstance(arrays, tuple) else np.ascontiguousarray(arrays)
+def _as_contiguous(*arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Return arrays in C order, as the compiled functions require."""
+    return tuple(map(np.ascontiguousarray, arrays))
 
 
 def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: RuleArrays, traced: bool) -> Solved:  # noqa: FBT001  (as numpy_kernel's)
@@ -218,7 +220,8 @@ def solve(query: Rows, weights: Rows, pieces: PieceArrays, bounds: Ints, rule: R
     # No step advances more than two query steps, so three rows are enough. Values of an earlier piece are never read.
     reached, spent, begun = np.empty((3, longest)), np.empty((3, longest)), np.empty((3, longest), np.int64)
     buffers = (columns, distances, reached, spent, begun, taken)
-    to_solve = [_as_contiguous(argument) for argument in (query, weights, pieces, bounds, rule)]
+    query, weights, bounds = _as_contiguous(query, weights, bounds)
+    to_solve = (query, weights, _as_contiguous(*pieces), bounds, _as_contiguous(*rule))
     used = _solve(*to_solve, (*buffers, costs, spans, paths, ends))
     return costs, spans, paths[:used], ends
 
@@ -228,6 +231,6 @@ def measure(query: Rows, weights: Rows, pieces: tuple[Rows, Ints], paths: tuple[
     ends, channels = paths[1], query.shape[1]
     longest = int(max(ends[0], np.diff(ends).max(initial=0)))
     buffers = (np.empty((longest + 2 * around, channels)), np.empty(channels), np.empty(len(ends)))
-    to_measure = [_as_contiguous(argument) for argument in (query, weights, pieces, paths)]
+    to_measure = (*_as_contiguous(query, weights), _as_contiguous(*pieces), _as_contiguous(*paths))
     _measure(*to_measure, around, buffers)
     return buffers[-1]

@@ -235,8 +235,8 @@ class BlockDistances:
         grid, values = self.grid, self.template.values
         places = np.sort(places)
         shifts = np.array(self.template.shifts)
-        found = grid.take(places[:, None] + shifts, changes=self.template.is_of_changes)[..., : values.shape[-1]]
-        differences = found[:, None] - values.astype(np.float32)
+        found = grid.take(places[:, None] + shifts, changes=self.template.is_of_changes)
+        differences = np.ascontiguousarray(found[:, None, :, : values.shape[-1]]) - values.astype(np.float32)
         distances = np.einsum("npbd,npbd->np", differences, differences) / np.float32(values[0].size)
         phases, steps = np.arange(len(values)), len(self.template.query.rows)
         owners, starts, room = grid.locate(places)

@@ -69,11 +69,11 @@ def suppress(
 
 
 def _overlaps(start: int, stop: int, chosen: Sequence[tuple[int, int]], limit: float) -> bool:
+    length = stop - start
     for begin, end in chosen:
-        if begin < stop and start < end:
-            shared = min(stop, end) - max(start, begin)
-            if shared > limit * (max(stop, end) - min(start, begin)):
-                return True
+        shared = min(stop, end) - max(start, begin)
+        if shared > 0 and shared > limit * (length + end - begin - shared):
+            return True
     return False
 
 
