@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.nearest_places import NearestPlaces
 
-_AT_ONCE: Final = 1 << 15  # members compared before the limit is looked at again
-_IN_CACHE: Final = 1 << 13  # members read, so that they fit in the CPU cache
+_AT_ONCE: Final = 1 << 16  # members compared before the limit is looked at again
 _MEASURED: Final = 1 << 10  # places that are near by one block, before they are compared with both
 _MOST_NEAR: Final = 0.5  # of all members: more are compared faster with all places, in their order
 _SHARES: Final = [(1 - share, share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]  # of two blocks
@@ -37,7 +36,7 @@ class CellScan:
         self._cells, self._shift, self._every = cells, template.coarse_shifts[number], template.every
         self._weights = np.concatenate([-2 * block, np.ones((len(block), 1))], axis=1).astype(np.float32)
         squares = (block**2).sum(axis=1)
-        self._squares = squares.astype(np.float32)
+        self._squares = squares.astype(np.float32)[:, None]
         self._slack = np.float32(ROUNDING * (squares.max() + cells.largest))
         self._distances = np.sqrt(np.maximum(self._compare(cells.centres) - self._slack, 0))
         self._gaps = self._distances - cells.reaches[:, 0]
@@ -45,11 +44,9 @@ class CellScan:
 
     def _compare(self, values: Floats) -> Floats:
         """Return the squared distance of values from the block, at the nearest of its phases."""
-        nearest = np.full(len(values), np.inf, np.float32)
-        for weights, squares in zip(self._weights, self._squares, strict=True):  # faster than products of all
-            distances = values @ weights
-            distances += squares
-            np.minimum(nearest, distances, out=nearest)
+        products = self._weights @ values.T
+        products += self._squares
+        nearest: Floats = products.min(axis=0)
         return nearest
 
     def take_first(self, count: int) -> Ints:
@@ -62,7 +59,8 @@ class CellScan:
 
     def count(self, squares: float) -> int:
         """Return about how many members may be so near."""
-        return int(self._cells.sizes @ (self._middles <= np.sqrt(squares))) if squares else 0
+        near = self._middles <= np.sqrt(squares)
+        return int(self._cells.weights @ near.astype(np.float32)) if squares else 0
 
     def find_near(self, search: NearestPlaces, share: float) -> Iterator[Ints]:
         """Yield the places whose block is as near as a share of the search's limit then, some at a time."""
@@ -73,18 +71,14 @@ class CellScan:
             last = 1 + int(np.searchsorted(ends, (ends[first - 1] if first else 0) + _AT_ONCE))
             cells = near[first:last]
             members = self._cells.find_far(cells, self._distances[cells] - np.float32(reach))
-            members = self._select_near(members, np.float32(squares) + self._slack)
-            first, found = last, np.concatenate([found, self._find_places(members)])
+            distances = self._compare(self._cells.values.take(members, axis=0))
+            places = self._find_places(members[distances <= np.float32(squares) + self._slack])
+            first, found = last, np.concatenate([found, places])
             if len(found) >= _MEASURED:
                 yield found
                 found = near[:0]
         if len(found):
             yield found
-
-    def _select_near(self, members: Ints, limit: np.float32) -> Ints:
-        """Return the members whose squared distance from the block is no larger."""
-        parts = np.split(members, range(_IN_CACHE, len(members), _IN_CACHE))
-        return np.concatenate([part[self._compare(self._cells.values.take(part, axis=0)) <= limit] for part in parts])
 
     def _find_places(self, members: Ints) -> Ints:
         places = self._cells.apart * self._cells.members.take(members).astype(np.int64) - self._shift

@@ -74,6 +74,11 @@ class Cells:
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
+    def weights(self) -> Floats:
+        """The sizes, in single precision, as products of integers are slow."""
+        return self.sizes.astype(np.float32)
+
+    @cached_property
     def largest(self) -> float:
         """The largest squared length of a centre."""
         return float(self.centres[:, -1].max(initial=0))
