@@ -69,7 +69,8 @@ class Twins(list[Twin]):
     """Pairs of duplicates, the closest pair of others a little beyond the limit, and what could not be compared.
 
     spaces: those in which episodes met. alone: episodes (of the second set) that met none there, so that only equal
-    data shows their copies. unread: pairs of episodes with similar vectors, where the file of one could not be read.
+    data shows their copies. unread: pairs of episodes with similar vectors, where the file of one could not be read;
+    those with equal vectors are duplicates all the same.
     """
 
     closest: Twin | None = None
@@ -228,8 +229,10 @@ def _compared(
         equal = one.length == other.length and np.array_equal(left.vectors[here], right.vectors[there])
         rows, others = read(one.id), read(other.id)
         if rows is None or others is None:
-            if equal or has_numbers:
-                yield Twin(one, other, "vector", 0.0 if equal else math.nan)
+            if equal:
+                yield Twin(one, other, "vector")
+            if has_numbers:
+                yield Twin(one, other, "vector", math.nan)
         elif not comparable:
             yield _compare_rates(one, other, rows, others)
         elif (shift := find_shift(rows, others)) is not None:

@@ -236,5 +236,5 @@ def _why_gone(row: EpisodeRow | None, made_at: str) -> str:
     if row is None:
         return "removed"
     if row.mtime_ns / 1e9 < datetime.fromisoformat(made_at).timestamp():
-        return "read otherwise than before, by --map or --layout"
+        return "changed before the snapshot, or read otherwise than then, by --map or --layout"
     return "changed, by their files or layout" if row.format.startswith("layout:") else "changed"

@@ -70,7 +70,7 @@ def test_a_saved_query_lives_and_a_snapshot_does_not_change(catalog: Catalog) ->
     assert text.startswith("collection 'chosen': 3 of its 8 picks are of episodes that are not as they were: ")
     assert "1 removed (" in text
     assert "1 changed (episode_000001)" in text
-    assert "1 read otherwise than before, by --map or --layout (episode_000011)" in text
+    assert "1 changed before the snapshot, or read otherwise than then, by --map or --layout (episode_000011)" in text
     assert text.endswith("`wshard collection save chosen --where env:env-1` saves it anew")
     assert catalog.collections.explain_gone("live") == ""
     assert [found.name for found in catalog.collections.all()] == ["chosen", "live"]
