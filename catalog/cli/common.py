@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MAX_LINE_WIDTH = 10_000  # characters of a line of a table
 _MIN_TEXT_WIDTH = 6  # columns of text are not cut below this while numbers can be cut instead
+_LARGEST_WHOLE = 1e15
 _MIN_PATH_WIDTH = 12  # nor paths while texts can: names of files are at their end
 _GAP = 2  # between columns
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
@@ -193,8 +194,11 @@ def _drawable(cell: str) -> str:
 
 
 def format_number(value: Any) -> str:
-    """Return a number with four significant digits, "" for None."""
-    return "" if value is None else f"{value:.4g}"
+    """Return a number with four significant digits, a whole one with all of up to 15; "" for None."""
+    if value is None:
+        return ""
+    is_whole = float(value).is_integer() and abs(value) < _LARGEST_WHOLE
+    return f"{value:.0f}" if is_whole else f"{value:.4g}"
 
 
 def shorten(path: str) -> str:

@@ -64,7 +64,7 @@ def export(
         target = ConversionTarget.of(named, chosen_format, compression=compression)
     if path.is_dir():
         raise typer.BadParameter(f"expected a file, found a folder: `wshard convert {path} OUT` takes all its episodes")
-    if path.resolve() in (output_path.resolve(), Path(target.location).resolve()):
+    if path.exists() and path.resolve() in (output_path.resolve(), Path(target.location).resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
         raise typer.Exit(EXIT_USAGE)
     report = convert_jobs(list_jobs([path], reading_options("", layout)), target)
