@@ -237,10 +237,7 @@ def export_list(
     ] = None,
     archive: ArchiveOption = None,
 ) -> None:
-    """Write a collection as a list of files, spans and weights; exit 1 if episodes are missing.
-
-    Files are not looked at: `wshard fsck` finds those that are gone or have changed since the last ingest.
-    """
+    """Write a list of a collection's files, spans and weights; exit 1 if the archive has lost some (see fsck, too)."""
     from catalog.curation.export_list import FORMATS, encode_list
     from wshard.core.container.atomic_write import check_replaceable, publish
 
