@@ -6,9 +6,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
 
 from wshard import Channel, DType, Episode, save_wshard
-from wshard.data import ReplayBuffer
+from wshard.data import ConcatDataset, MergeDataset, ReplayBuffer, SpanDataset, WindowDataset
 from wshard.errors import DatasetError
 from wshard.formats.open import open_source
 from wshard.training.data.source_dataset import SourceDataset
@@ -51,6 +52,15 @@ def test_floats_are_joined_and_others_refused(tmp_path, in_one_folder):
         if one in FLOATS:
             assert rows.astype(float).tolist() == VALUES * 2
         clips.episodes.close()
+
+
+@pytest.mark.parametrize("derived", [lambda data: data, lambda data: SpanDataset(data, [(0, 0, 3)]), WindowDataset])
+def test_sets_of_several_widths_make_one_batch(tmp_path, derived):
+    files = save(tmp_path / "a.wshard", DType.FLOAT32), save(tmp_path / "b.wshard", DType.FLOAT64)
+    sets = [SourceDataset([open_source(path, "wshard")], keys_to_load=["state"]) for path in files]
+    both = ConcatDataset([derived(MergeDataset([data])) for data in sets])
+    assert {rows.dtype for rows in (both[0]["state"], both[-1]["state"])} == {torch.float64}
+    assert both.get_col_data("state").dtype == np.float64
 
 
 def test_shapes_are_not_joined(tmp_path):

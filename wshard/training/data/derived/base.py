@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from wshard.core.episode.meta_reader import Declaration
     from wshard.training.data.batch import Item
 
 
@@ -77,6 +78,10 @@ class DerivedDataset(Dataset):
     def is_action(self, column: str) -> bool:
         """Return True for a column of actions."""
         return self.dataset.is_action(column)
+
+    def lane_of(self, column: str) -> Declaration | None:
+        """Return the lane whose dtype and shape the rows of a column have."""
+        return self.dataset.lane_of(column)
 
     # ---- rows of the underlying data set -------------------------------------------------------------------------
 

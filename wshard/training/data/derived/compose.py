@@ -95,6 +95,10 @@ class MergeDataset(_SeveralDatasets):
         """Return True for a column of images."""
         return self._owners[column].is_image(column)
 
+    def lane_of(self, column: str) -> Declaration | None:
+        """Return the lane whose dtype and shape the rows of a column have."""
+        return self._owners[column].lane_of(column) if column in self._owners else None
+
     def is_action(self, column: str) -> bool:
         """Return True for a column of actions."""
         return self._owners[column].is_action(column)
