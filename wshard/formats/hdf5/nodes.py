@@ -141,14 +141,15 @@ def expect_group(group: Any, path: str, where: str) -> Any:
 def expect_dataset(group: Any, path: str, where: str) -> Any:
     """Return the dataset at a path, which is safe to read; raises FormatError, LimitError, UnsupportedFormatError."""
     node = find(group, path, where)
-    if not hasattr(node, "shape"):
-        raise FormatError(f"{where}: expected a dataset {path!r}, found {'none' if node is None else 'a group'}")
+    if not _has_data(node):
+        other = "a group" if hasattr(node, "keys") else "none" if node is None else "one without data"
+        raise FormatError(f"{where}: expected a dataset {path!r}, found {other}")
     check_dataset(node, f"{where}: {path!r}")
     return node
 
 
 def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Yield (path, dataset) of all datasets below a group, sorted by name; raises as child and check_dataset do."""
+    """Yield (path, dataset) of all datasets with data below a group, by name; raises as child and check_dataset do."""
     for count, (path, dataset) in enumerate(_below(group, "", where, set())):
         if count >= MAX_DATASETS:
             raise LimitError(f"{where}: expected at most {MAX_DATASETS} datasets, found more")
@@ -167,8 +168,13 @@ def _below(group: Any, prefix: str, where: str, addresses: set[int]) -> Iterator
         node = _linked(group, name, where)
         if hasattr(node, "keys"):
             yield from _below(node, f"{prefix}{name}/", where, addresses)
-        elif hasattr(node, "shape"):
+        elif _has_data(node):
             yield f"{prefix}{name}", node
+
+
+def _has_data(node: Any) -> bool:
+    """Return True for a dataset; False for one of no values, not even none, as h5py.Empty writes it."""
+    return getattr(node, "shape", None) is not None
 
 
 def check_dataset(dataset: Any, where: str) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wshard.formats.hdf5.lane_table import LaneTable
     from wshard.formats.layouts.layout import EpisodeLayout
 
+_MOST_CONSTANT: Final = 16  # rows of a matrix that is stated once, such as that of a camera
 _TEXTS: Final = (rules.TASK, rules.ENVIRONMENT, rules.ID)
 
 
@@ -45,6 +46,9 @@ class EpisodeFacts:
                 f"{table.where}: {path!r}: expected {table.length} rows, one for each timestep, "
                 f"found {list(column.shape)}"
             )
+        if rule.role == rules.OBSERVATION and _is_series(column, table.length):
+            table.leave_out(path, f"{column.dtype} {list(column.shape)} for {table.length} timesteps")
+            return
         name = rule.name or path
         table.add_constant(name, column)
         self._note(name, rule)
@@ -70,6 +74,12 @@ class EpisodeFacts:
             metadata["task"] = _first_phrase(value)
         elif rule.role in _TEXTS and value is not None:
             self._texts[rule.role] = value
+
+
+def _is_series(column: Any, length: int) -> bool:
+    """Return True for numbers of another count or rate of timesteps, rather than a matrix that is stated once."""
+    rows = column.shape[0] if column.shape else 0
+    return column.dtype.kind in "biuf" and rows > max(_MOST_CONSTANT, length // 2)
 
 
 def _is_attribute(rule: ArrayRule, name: str) -> bool:

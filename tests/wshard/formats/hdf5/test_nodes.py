@@ -87,6 +87,16 @@ def test_nothing_leads_out_of_an_episode(path, tmp_path, spoil):
         assert source.load("demo_3").length == 7
 
 
+def test_a_dataset_without_data_is_passed_over(path):
+    with h5py.File(path, "r+") as file:
+        del file["data/demo_0/dones"]
+        for name in ("dones", "obs/nothing"):
+            file["data/demo_0"][name] = h5py.Empty("f4")
+    with open_source(path, "robomimic") as source:
+        assert source.load("demo_0").length == 4
+        assert not any("nothing" in lane for lane in source.info("demo_0").lanes)
+
+
 def test_a_group_that_is_a_link_is_not_followed(path):
     with h5py.File(path, "r+") as file:
         file["data/demo_7"] = h5py.ExternalLink("secret.hdf5", "/data/demo_0")

@@ -270,3 +270,13 @@ def test_an_npz_file_named_as_a_table_is_called_one(tmp_path: Path) -> None:
     (tmp_path / "a.npz").rename(tmp_path / "a.csv")
     with pytest.raises(LayoutError, match="no name says observation: `wshard layout guess"):
         guess_reading(tmp_path / "a.csv", is_given=True).expect()
+
+
+def test_an_observation_of_other_timesteps_is_left_out_and_a_constant_is_metadata(tmp_path: Path, read: Any) -> None:
+    arrays = {"q": np.zeros((40, 2)), "force": np.zeros((200, 3)), "camera": np.eye(3), "act": np.zeros((40, 1))}
+    np.savez(tmp_path / "a.npz", **arrays)
+    how = save_layout(tmp_path, 'container = "npz"\n[arrays]\nforce = "observation"\nact = "action"\n')
+    episode = read(tmp_path / "a.npz", how)
+    assert {*episode.lanes()} == {"signal/q", "action/act"}
+    assert episode.metadata["left_out"] == {"force": "float64 [200, 3] for 40 timesteps"}
+    assert episode.metadata["camera"] == np.eye(3).tolist()
