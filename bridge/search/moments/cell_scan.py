@@ -90,8 +90,7 @@ def find_in_cells(search: NearestPlaces, cells: Cells) -> bool:
     """Let a search find its places among those of cells, unless these hardly tell what is near: then return False."""
     template = search.template
     scans = [CellScan(cells, template, number) for number in range(len(template.coarse_shifts))]
-    for scan in scans:
-        search.measure(scan.take_first(search.likely))
+    search.measure(np.unique(np.concatenate([scan.take_first(search.likely) for scan in scans])))
     shares, count = _choose_shares(scans, search.sure)
     if count > _MOST_NEAR * len(cells.members):
         search.forget()
