@@ -134,6 +134,11 @@ class BlockGrid:
     changes: Floats
 
     @cached_property
+    def longest(self) -> int:
+        """The most timesteps of an episode."""
+        return int(self.lengths.max())
+
+    @cached_property
     def few(self) -> Ints | None:
         """All places, but of repeated blocks, of the episodes to be found, if they are few of those that there are."""
         if (self.lengths > 0).all():

@@ -171,7 +171,7 @@ class Timesteps(Mapping[int, PreparedRows]):
         paced = [
             NearestPlaces(grid, one, Wanted(one.per_span * rivals, COARSE * farthest))
             for one in map(_template, queries[1:])
-            if len(one.query.rows) <= grid.lengths.max()
+            if len(one.query.rows) <= grid.longest
         ]
         self._find_places(paced, grid)
         others = [one.found.select(rivals, farthest)[0] for one in paced]
