@@ -23,6 +23,8 @@ _SAMPLED: Final = 24  # timesteps that the best of these are compared by
 _KEPT: Final = 32
 _REFINED: Final = 3
 _ROUNDS: Final = 8
+_STILL: Final = 1e-2  # timesteps: a position that moves by less is found, as the next round would move it far less
+_AROUND: Final = np.array([[0.0], [-0.5], [0.5]])  # timesteps between which slopes are measured
 _FARTHEST: Final = 0.5  # standard deviations: a position farther away than this is not refined
 _RATIOS: Final = sorted({over / under for under, over in product((1, 2, 3, 4), range(1, 25)) if 1 <= over / under <= 6})
 """Ratios of rates that are usual: 3 for 30 and 10 Hz, 2.5 for 50 and 20."""
@@ -93,20 +95,21 @@ def _mean_squares(fine: Floats, coarse: Floats, steps: Ids, times: Floats) -> Fl
 
 def _refine(fine: Floats, coarse: Floats, start: float, rate: float) -> Rescaled | None:
     """Return the position nearby with the least difference, by Gauss and Newton; None if it leads away."""
-    steps = np.arange(len(coarse))
-    for last in (*[False] * _ROUNDS, True):
+    steps, is_found = np.arange(len(coarse)), False
+    for number in range(_ROUNDS + 1):
         times = start + rate * steps
         inside = (times >= 0) & (times <= len(fine) - 1)
         if inside.sum() < max(_MIN_STEPS, (1 - _MAX_MISSING) * len(steps)):
             return None
-        times = times[inside]
-        apart = interpolate(fine, times) - coarse[inside]
-        if last:
+        there, before, after = interpolate(fine, times[inside] + _AROUND)
+        apart = there - coarse[inside]
+        if is_found or number == _ROUNDS:
             break
-        slopes = interpolate(fine, times + 0.5) - interpolate(fine, times - 0.5)
-        design = np.stack([slopes.ravel(), (slopes * steps[inside, None]).ravel()], axis=1)
-        moved = np.linalg.lstsq(design, -apart.ravel(), rcond=None)[0]
+        slopes = after - before
+        design = np.stack([slopes, slopes * steps[inside, None]], axis=-1).reshape(-1, 2)
+        moved = np.linalg.lstsq(design.T @ design, -design.T @ apart.ravel(), rcond=None)[0]
         start, rate = start + float(moved[0]), rate + float(moved[1])
+        is_found = np.abs(moved) @ (1, len(steps)) < _STILL
     return Rescaled(rate, start, float(np.sqrt(np.square(apart).mean())))
 
 
