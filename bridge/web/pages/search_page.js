@@ -2,7 +2,7 @@
 import { address, ApiError, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
 import { askForm, labelled, reasonOf } from "./base/dialogs.js";
 import { fill, h, say, withCode } from "./base/dom.js";
-import { plural } from "./base/format.js";
+import { number, plural } from "./base/format.js";
 import { readState, writeState } from "./base/url_state.js";
 import { FilterBox } from "./components/filter_box.js";
 import { QueryStarts } from "./components/query_starts.js";
@@ -115,7 +115,7 @@ class SearchPage {
       const found = await get("/api/probe", { ...asked, top: 24 }, signal);
       const share = (/** @type {number | null} */ value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
       fill(this.probe,
-        h("p", {}, h("strong", {}, `${found.positive} of ${found.total} episodes count as right`),
+        h("p", {}, h("strong", {}, `${number(found.positive)} of ${plural(found.total, "episode")} count as right`),
           ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
           h("button", { class: "primary change", onclick: () => this.keep(asked) }, "Save as a classifier"),
           h("button", { onclick: () => { writeState({ probe: null }, { push: true }); void this.search(); } }, "Back to the search")),

@@ -64,5 +64,5 @@ export function linesOf(queue, items) {
  */
 export function progressOf(job) {
   if (!job.total) return `${job.what || job.state} …`;
-  return job.done < job.total ? `${job.what}: ${job.done} of ${job.total}` : `${job.what} done, computing the queue …`;
+  return job.done < job.total ? `${job.what}: ${number(job.done)} of ${number(job.total)}` : `${job.what} done, computing the queue …`;
 }

@@ -2,6 +2,7 @@
 import { address } from "../base/api.js";
 import { reasonOf } from "../base/dialogs.js";
 import { fill, h, say } from "../base/dom.js";
+import { number } from "../base/format.js";
 import { readState } from "../base/url_state.js";
 import { nameOf, QUEUES } from "../model/queue_lines.js";
 import { turnTo } from "../components/list_place.js";
@@ -44,7 +45,7 @@ export class QueuePlace {
   async count() {
     await fetchStates(this.items);
     fill(this.turns, turnTo("‹ Previous", this.link(this.at - 1)),
-      h("span", { class: "soft" }, this.at < 0 ? "no longer in this queue" : `${this.at + 1} of ${this.items.length} · ${reviewedOf(this.items).text}`),
+      h("span", { class: "soft" }, this.at < 0 ? "no longer in this queue" : `${number(this.at + 1)} of ${number(this.items.length)} · ${reviewedOf(this.items).text}`),
       turnTo("Next ›", this.link(this.at + 1)));
   }
 

@@ -91,9 +91,9 @@ test("many labels that are numbers get a ramp, others colours of their own", () 
 });
 
 test("a queue whose stage is done is not finished", () => {
-  const job = { what: "vectors", done: 199, total: 200, state: "running" };
-  assert.equal(progressOf(job), "vectors: 199 of 200");
-  assert.equal(progressOf({ ...job, done: 200 }), "vectors done, computing the queue …");
+  const job = { what: "vectors", done: 1999, total: 2000, state: "running" };
+  assert.equal(progressOf(job), "vectors: 1,999 of 2,000");
+  assert.equal(progressOf({ ...job, done: 2000 }), "vectors done, computing the queue …");
   assert.equal(progressOf({ what: "", total: 0, state: "waiting" }), "waiting …");
 });
 
