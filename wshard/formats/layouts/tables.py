@@ -74,7 +74,10 @@ class _Table(Flat):
             if str(values.type) in _TEXT_TYPES:
                 return as_texts([value or "" for value in values.to_pylist()])
             first = values[0].as_py() if len(values) else None
-            return as_column(to_array(values, _list_shape(first, values.type)[0], where))
+            try:
+                return as_column(to_array(values, _list_shape(first, values.type)[0], where))
+            except TypeError as error:  # of a list in which no row has a value
+                raise ArrayKindError(f"{where}: {error}") from None
 
     def _rows(self, name: str, start: int, stop: int) -> Any:
         """Return rows of a column as an Arrow array."""

@@ -69,7 +69,10 @@ class JsonArrays(Flat):
 
     def cell(self, path: str, row: int) -> RowArray:
         """Return the value that one of several documents has at a path, as an array; raises FormatError."""
-        return self._array(path, self._values[path][row])
+        values = self._values[path]
+        if not isinstance(values, list) or row >= len(values):
+            raise FormatError(f"{self._where}: {path!r}: expected a value in each document, found none in {row}")
+        return self._array(path, values[row])
 
     def _open(self, path: str) -> RowArray:
         if path not in self._values:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from layout_files import FLAT, STEPS, WHOLE, save_h5, save_layout
 
 from wshard.errors import ArrayKindError, FormatError
+from wshard.formats.layouts.guessing.guess import guess_layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,3 +136,18 @@ def test_any_order_and_dtype_of_numbers_isread(tmp_path: Path, save: Any, read: 
     episode = read(tmp_path / "a.npz", save_layout(tmp_path, WHOLE.format("npz")))
     for name, values in arrays.items():
         assert np.array_equal(episode.lane(f"signal/{name}")[1:5], values[1:5])
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "durations.npz": lambda path: np.savez(path, act=np.zeros((9, 2)), t=np.arange(9).astype("m8[s]")),
+    "members of other lengths.json": lambda path: path.write_text(
+        json.dumps({"x": [[1.0, 2.0]] * 40, "y": [[0.0, "b"]] * 3, "z": [[[0.0] * 40] * 2] * 2})
+    ),
+    "empty lists.parquet": lambda path: pq.write_table(pa.table({"x": [[]] * 9, "act": [[1.0, 2.0]] * 9}), path),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_values_are_described(tmp_path: Path, name: str) -> None:
+    ODD[name](tmp_path / name)
+    assert guess_layout(tmp_path / name).arrays

@@ -59,7 +59,7 @@ def is_clock(facts: ArrayFacts, episodes: int, axis: int = 0) -> bool:
 
 def count_unpadded(values: Array) -> int:
     """Return how many times come before the end of a column where one value, smaller than the last time, stays."""
-    differing = np.flatnonzero(values != values[-1]) if values.ndim == 1 else np.zeros(0)
+    differing = np.flatnonzero(values != values[-1]) if values.ndim == 1 and values.size else np.zeros(0)
     end = int(differing[-1]) + 1 if differing.size else len(values)
     return end if end < len(values) - 1 and bool(values[end] < values[end - 1]) else len(values)
 

@@ -112,7 +112,7 @@ def _facts(container: ArrayFile, path: str, inner: str, limit: int) -> ArrayFact
     except FormatError as error:
         return ArrayFacts(inner, (), "", OTHER, is_whole=False, meaning=meaning, note=str(error).rpartition(": ")[2])
     is_whole = kind == NUMBERS and dtype.kind in "biu"
-    if values is not None and values.size and dtype.kind != "M":
+    if values is not None and values.size and dtype.kind not in "mM":
         is_whole = is_whole or bool((np.abs(values) < _WHOLE).all() and (values == np.rint(values)).all())
         is_flag = dtype.kind == "b" or (is_whole and values.min() >= 0 and values.max() <= 1)
         kind = FLAGS if is_flag and kind == NUMBERS and values.ndim < 3 else kind
