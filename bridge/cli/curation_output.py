@@ -195,6 +195,6 @@ def print_ranking(values: Sequence[Valued], names: Sequence[str], heading: str) 
     for rank, (valued, name) in enumerate(zip(values, names, strict=True), 1):
         row = valued.episode
         kind = (valued.label, valued.suggested) if labels else (row.env_id,)
-        rows.append((str(rank), f"{valued.value:.4f}", name, *kind, str(row.length), shorten(str(row.address))))
+        rows.append((str(rank), f"{valued.value:z.4f}", name, *kind, str(row.length), shorten(str(row.address))))
     kinds = ("label", "suggested") if labels else ("env",)
     print_table((">rank", f">{heading}", "episode", *kinds, ">length", "/file"), rows)

@@ -192,7 +192,7 @@ def print_hits(hits: Hits, names: Sequence[str], *, with_span: bool = False, who
         place = shorten(str(ref.address))
         more = (cells[name] for name in extra)
         labels = (metadata.get(name) or "" for name in texts)
-        rows.append((str(rank), f"{ref.score:.4f}", episode, ref.env_id, *labels, length, reward, *more, place))
+        rows.append((str(rank), f"{ref.score:z.4f}", episode, ref.env_id, *labels, length, reward, *more, place))
     print_table(columns, rows)
     _print_notes([*hits.answered.notes, *_name_spaces(hits)], whole=whole)
     text = hits.answered.missed if whole else _cut(hits.answered.missed, " ... (--explain: all)")
