@@ -10,8 +10,9 @@ import numpy as np
 from wshard.core.episode.lanes import DONE, REWARD, TRUNCATIONS
 from wshard.errors import FormatError
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import expect_dataset, find, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, find, translate_errors
 from wshard.formats.hdf5.source import Hdf5Source
+from wshard.formats.hdf5.walk import walk_datasets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

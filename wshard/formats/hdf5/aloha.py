@@ -8,9 +8,10 @@ from wshard.core.episode.lanes import REWARD
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.file_object import OpenFilePlace
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import child, expect_dataset, walk_datasets
+from wshard.formats.hdf5.nodes import child, expect_dataset
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import read_attributes
+from wshard.formats.hdf5.walk import walk_datasets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,9 +13,10 @@ from wshard.core.episode.natural_order import sort_naturally
 from wshard.core.files.file_object import OpenFilePlace
 from wshard.errors import FormatError
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import read_attributes, read_object
+from wshard.formats.hdf5.walk import walk_datasets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

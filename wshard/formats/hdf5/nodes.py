@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
     from wshard.core.files.place import Place
 
-MAX_DATASETS: Final = 4096
-"""Maximum number of datasets of one episode."""
-
-_MAX_DEPTH: Final = 12
 _MAX_CHUNK: Final = 1 << 30
 _UNCHECKED_SIZE: Final = 1 << 28  # smaller sizes are not compared with the stored size
 _MAX_EXPANSION: Final = 1100
@@ -103,15 +99,21 @@ def child(group: Any, name: str, where: str) -> Any:
     """Return the group or dataset of this name, None if there is none; raises FormatError for a link."""
     if "\0" in name or not group.id.links.exists(name.encode()):
         return None
-    return _linked(group, name, where)
+    return open_member(group, name, where)
 
 
-def _linked(group: Any, name: str, where: str) -> Any:
-    """Return the group or dataset of a name that exists."""
+def link_type(group: Any, name: str) -> int:
+    """Return the type of a link of a group, of those of h5py.h5l."""
+    found: int = group.id.links.get_info(name.encode()).type
+    return found
+
+
+def open_member(group: Any, name: str, where: str) -> Any:
+    """Return the group or dataset of a name that exists; raises FormatError for a link."""
     if not isinstance(name, str):
         raise FormatError(f"{where}: expected a name in UTF-8, found {shown(name)}")
     h5py, encoded = import_h5py(), name.encode()
-    if group.id.links.get_info(encoded).type != h5py.h5l.TYPE_HARD:
+    if link_type(group, name) != h5py.h5l.TYPE_HARD:
         link = group.get(name, getlink=True)
         target = getattr(link, "filename", "") or getattr(link, "path", "")
         raise FormatError(f"{where}: {name!r}: expected data, found a link to {shown(target)}, which is not followed")
@@ -141,38 +143,14 @@ def expect_group(group: Any, path: str, where: str) -> Any:
 def expect_dataset(group: Any, path: str, where: str) -> Any:
     """Return the dataset at a path, which is safe to read; raises FormatError, LimitError, UnsupportedFormatError."""
     node = find(group, path, where)
-    if not _has_data(node):
+    if not has_data(node):
         other = "a group" if hasattr(node, "keys") else "none" if node is None else "one without data"
         raise FormatError(f"{where}: expected a dataset {path!r}, found {other}")
     check_dataset(node, f"{where}: {path!r}")
     return node
 
 
-def walk_datasets(group: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Yield (path, dataset) of all datasets with data below a group, by name; raises as child and check_dataset do."""
-    for count, (path, dataset) in enumerate(_below(group, "", where, set())):
-        if count >= MAX_DATASETS:
-            raise LimitError(f"{where}: expected at most {MAX_DATASETS} datasets, found more")
-        check_dataset(dataset, f"{where}: {path!r}")
-        yield path, dataset
-
-
-def _below(group: Any, prefix: str, where: str, addresses: set[int]) -> Iterator[tuple[str, Any]]:
-    address = import_h5py().h5o.get_info(group.id).addr
-    if address in addresses:
-        raise FormatError(f"{where}: {prefix!r}: expected a tree of groups, found a group with two parents")
-    if prefix.count("/") > _MAX_DEPTH:
-        raise LimitError(f"{where}: {prefix!r}: expected groups in groups at most {_MAX_DEPTH} deep, found more")
-    addresses.add(address)
-    for name in sorted(group):
-        node = _linked(group, name, where)
-        if hasattr(node, "keys"):
-            yield from _below(node, f"{prefix}{name}/", where, addresses)
-        elif _has_data(node):
-            yield f"{prefix}{name}", node
-
-
-def _has_data(node: Any) -> bool:
+def has_data(node: Any) -> bool:
     """Return True for a dataset; False for one of no values, not even none, as h5py.Empty writes it."""
     return getattr(node, "shape", None) is not None
 

@@ -11,7 +11,7 @@ from wshard.core.episode.meta_reader import stated_clock
 from wshard.core.episode.natural_order import sort_naturally
 from wshard.errors import FormatError
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import child, expect_dataset, expect_group, translate_errors
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import (
     WSHARD_ID,
@@ -21,6 +21,7 @@ from wshard.formats.hdf5.values import (
     read_long_texts,
     text_attribute,
 )
+from wshard.formats.hdf5.walk import walk_datasets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

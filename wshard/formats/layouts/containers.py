@@ -15,8 +15,9 @@ from wshard.core.files.local import LocalPlace
 from wshard.core.media.video_pool import POOL
 from wshard.errors import FormatError, LimitError
 from wshard.formats.d4rl.npz_rows import NpzRows
-from wshard.formats.hdf5.nodes import expect_dataset, expect_group, find, open_hdf5, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, find, open_hdf5, translate_errors
 from wshard.formats.hdf5.values import read_attributes
+from wshard.formats.hdf5.walk import walk_datasets
 from wshard.formats.layouts.columns import Flat, as_column, path_in
 from wshard.formats.layouts.groups import NumberedArrays, RowGroups
 from wshard.formats.layouts.layout import NUMBER, SUFFIXES

@@ -14,9 +14,10 @@ from wshard.core.files.file_object import OpenFilePlace
 from wshard.errors import FormatError, MissingFileError
 from wshard.formats.hdf5.kinds import hdf5_kind
 from wshard.formats.hdf5.lane_table import LaneTable
-from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors, walk_datasets
+from wshard.formats.hdf5.nodes import expect_dataset, expect_group, translate_errors
 from wshard.formats.hdf5.source import Hdf5Source
 from wshard.formats.hdf5.values import WSHARD_ID, parse_object, read_attribute, read_attributes, read_object
+from wshard.formats.hdf5.walk import walk_datasets
 from wshard.formats.look import LocationLook, look_at
 from wshard.formats.minari.arrow_columns import ArrowTable
 

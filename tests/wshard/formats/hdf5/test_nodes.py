@@ -97,6 +97,29 @@ def test_a_dataset_without_data_is_passed_over(path):
         assert not any("nothing" in lane for lane in source.info("demo_0").lanes)
 
 
+ALIASES = {  # links of an episode to what it has under its own name, and to nothing
+    "a dataset": ("obs/again", "/data/demo_0/actions"),
+    "relative, before its target": ("a_first", "actions"),
+    "a group": ("latest", "/data/demo_0/obs"),
+    "the episode": ("obs/up", "/data/demo_0"),
+    "nothing": ("obs/gone", "/data/demo_9/obs"),
+    "of nothing of a dataset": ("obs/gone", "/data/demo_0/actions/x"),
+}
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_a_second_name_of_what_an_episode_has_changes_nothing(path, alias):
+    with open_source(path, "robomimic") as source:
+        expected = source.load("demo_0")
+    with h5py.File(path, "r+") as file:
+        name, target = ALIASES[alias]
+        file["data/demo_0"][name] = h5py.SoftLink(target)
+    with open_source(path, "robomimic") as source:
+        found = source.load("demo_0")
+    assert found.observations.keys() == expected.observations.keys()
+    assert found.actions.keys() == expected.actions.keys()
+
+
 def test_a_group_that_is_a_link_is_not_followed(path):
     with h5py.File(path, "r+") as file:
         file["data/demo_7"] = h5py.ExternalLink("secret.hdf5", "/data/demo_0")
