@@ -89,7 +89,7 @@ def report_spaces(archive: Archive, where: str | None, name: str | None, *, leas
     least: the size from which on groups tell what is rare.
     """
     from bridge.curation.archive_vectors import group_by_space
-    from bridge.present.findings import describe_left_out
+    from bridge.present.findings import describe_left_out, describe_small
     from bridge.spaces.identity import describe
 
     report_unknown(archive.catalog, where)
@@ -102,8 +102,7 @@ def report_spaces(archive: Archive, where: str | None, name: str | None, *, leas
         typer.echo(f"using {printable(describe(groups[0][0]))}", err=True)
     total, chosen = archive.catalog.query.count(where or ""), sum(len(ids) for _, ids in groups)
     print_notes(describe_left_out(total, chosen))
-    if few := sum(len(ids) for _, ids in groups if len(ids) < least):
-        typer.echo(f"{plural(few, 'episode')} in groups of fewer than {least}: too few to tell what is rare", err=True)
+    print_notes(describe_small(sum(len(ids) for _, ids in groups if len(ids) < least), least))
     if others:
         typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
     return chosen

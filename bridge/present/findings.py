@@ -124,6 +124,11 @@ def describe_left_out(total: int, compared: int) -> list[str]:
     return [left_out] if compared < total else []
 
 
+def describe_small(few: int, least: int) -> list[str]:
+    """Return a sentence about the episodes in groups too small to tell what is rare, if there are any."""
+    return [f"{plural(few, 'episode')} in groups of fewer than {least}: too few to tell what is rare"] if few else []
+
+
 def describe_unlabelled(compared: int, labelled: int, label: str) -> list[str]:
     """Return a sentence about the compared episodes that a ranking by a label leaves out, if there are any."""
     left_out = f"{plural(compared - labelled, 'episode')} left out: they have no label {label!r}"

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.curation.archive_vectors import group_by_space
 from bridge.curation.duplicates import drop_repeats, find_duplicates, find_leaks, group_episodes
+from bridge.curation.outliers import LEAST
 from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers
 from bridge.present.episodes import present_episode, present_ranking
 from bridge.present.findings import (
     describe_gaps,
     describe_left_out,
+    describe_small,
     describe_unlabelled,
     group_twins,
     present_group,
@@ -125,7 +127,9 @@ def _read_set(archive: ServedArchive, text: str) -> Where | str:
 def _outliers(call: ApiCall, progress: Progress) -> _Found:
     found = find_outliers(call.archive.archive, call["where"], space=call["space"], progress=progress)
     items, about = _cut(found, _RARE, f"with a distance above {_RARE:g}, which is rare")
-    return items, about | _left_out(call, len(found))
+    groups, _ = group_by_space(call.archive.archive, call["where"], call["space"])
+    few = sum(len(ids) for _, ids in groups if len(ids) < LEAST)
+    return items, about | _left_out(call, len(found), describe_small(few, LEAST))
 
 
 def _mislabeled(call: ApiCall, progress: Progress) -> _Found:

@@ -417,6 +417,8 @@ def test_queues_spaces_and_jobs_are_those_of_the_commands(client, home):
     found = finished(client, "/api/queues/outliers", where="env:lift,push")
     assert found["items"] == printed(home, "outliers", "--where", "env:lift,push")["items"]
     assert found["stale"] is False
+    few = finished(client, "/api/queues/outliers", where="env:lift")
+    assert f"{few['of']} episodes in groups of fewer than 8: too few to tell what is rare" in few["left_out"]
     assert finished(client, "/api/queues/duplicates")["items"] == printed(home, "duplicates")["items"]
     assert (
         finished(client, "/api/queues/duplicates", pieces=True)["items"]
