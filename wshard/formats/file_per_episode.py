@@ -106,7 +106,8 @@ def _folder_of(location: PathOrFile) -> Path | None:
 class FilesSink(DraftSink):
     """Writes one episode to a path or file object, or many to a folder, in files named after their ids.
 
-    mode "append": a file is replaced, and those in a folder appear one by one. Other modes: see Sink.
+    mode "append": a file is replaced by the same episode only, and those in a folder appear one by one. Other modes:
+    see Sink.
     """
 
     suffix: ClassVar[str]
@@ -114,6 +115,8 @@ class FilesSink(DraftSink):
     one_per_file: ClassVar[bool] = True
     takes_file_objects: ClassVar[bool] = True
     keeps_bfloat16: ClassVar[bool] = True
+    _there: str | None = None
+    """The id of the episode in the file that it alone may replace; None for any."""
 
     def _has_episodes(self) -> bool:
         self._folder = _folder_of(self._location)
@@ -125,6 +128,7 @@ class FilesSink(DraftSink):
             return super()._open_draft(mode)
         if self._folder is None and self._existed:
             stamp_owned(Path(self._where), self.owned(Path(self._where)), "overwrite")  # refuses a file of others
+            self._there = self._id_of(Path(self._where)) if mode == "append" else None
         return None
 
     def has(self, id_: str) -> bool:
@@ -142,6 +146,11 @@ class FilesSink(DraftSink):
     @abstractmethod
     def _is_own(cls, path: Path) -> bool:
         """Return True if a file is one of the format."""
+
+    def _id_of(self, path: Path) -> str | None:
+        """Return the id of the episode in a file of the format; None if it has none, or cannot be read."""
+        del path
+        return None
 
     @abstractmethod
     def _save(self, ep: Episode, location: PathOrFile) -> None:
@@ -163,6 +172,9 @@ class FilesSink(DraftSink):
             return self._key(path)
         if self._changed:
             raise EpisodeError(f"{self._where}: expected one episode for one file; give a folder to write several")
+        if self._there not in (None, ep.id):
+            found = f"found {self._there!r} there: give another path, a folder for several, or --mode overwrite"
+            raise EpisodeError(f"{self._where}: {ep.id!r}: expected a new file or one of this episode, {found}")
         self._save(ep, self._location)
         return ""
 

@@ -69,5 +69,12 @@ class WShardSink(FilesSink):
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
 
+    def _id_of(self, path: Path) -> str | None:
+        try:
+            with open_episode_file(path) as file:
+                return file.id
+        except FormatError:
+            return None
+
     def _save(self, ep: Episode, location: PathOrFile) -> None:
         save_wshard(ep, location, self._compression)
