@@ -20,7 +20,7 @@ from wshard.formats.source_base import with_base
 from wshard.training.data.lane_columns import describe_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -57,6 +57,7 @@ class EpisodeList:
         self.renamed: dict[tuple[int, str], str] = {}
         self._open: OrderedDict[int, EpisodeReader] = OrderedDict()
         self._lanes: dict[int, dict[str, Any]] = {}
+        self._own_lanes: dict[tuple[Any, ...], tuple[int, Mapping[str, Declaration]]] = {}
         self._process = os.getpid()
         self._max_open = _max_open_files()
 
@@ -75,11 +76,31 @@ class EpisodeList:
         firsts: list[int] = np.unique(self.source_indices, return_index=True)[1].tolist()
         return firsts
 
-    def with_own_lanes(self) -> list[int]:
-        """Return the episodes that declare their own lanes, besides the first at each location."""
-        firsts = set(self.first_of_each())
-        own = np.array([source.own_lanes for source in self.sources], bool)
-        return [episode for episode in np.flatnonzero(own[self.source_indices]).tolist() if episode not in firsts]
+    def read_lengths(self) -> list[int]:
+        """Return the timesteps of each episode; files that are opened for them are asked for their lanes, too."""
+        lengths = []
+        for episode, key in enumerate(self.keys):
+            source = self.sources[self.source_indices[episode]]
+            if source.own_lanes:
+                with source.open(key) as reader:
+                    lengths.append(reader.length)
+                    self._note_lanes(episode, reader.lanes())
+            else:
+                lengths.append(source.length_of(key))
+        return lengths
+
+    def own_lanes(self) -> Iterable[tuple[int, Mapping[str, Declaration]]]:
+        """Return the lanes that episodes declare by themselves, each kind once, with an episode that has them."""
+        if not self._own_lanes:  # the lengths were known
+            firsts, own = {*self.first_of_each()}, np.array([source.own_lanes for source in self.sources], bool)
+            for episode in np.flatnonzero(own[self.source_indices]).tolist():
+                if episode not in firsts:
+                    self._note_lanes(episode, self.lanes(episode))
+        return self._own_lanes.values()
+
+    def _note_lanes(self, episode: int, lanes: Mapping[str, Declaration]) -> None:
+        kind = tuple((name, lane.dtype, lane.shape) for name, lane in lanes.items())
+        self._own_lanes.setdefault((int(self.source_indices[episode]), kind), (episode, lanes))
 
     def where(self, episode: int) -> str:
         """Return the name of an episode in messages."""

@@ -64,9 +64,7 @@ class SourceDataset(Dataset):
             selected = [(index, key) for index, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
         source_indices = np.array([index for index, _ in selected], np.int64)
         self.episodes = EpisodeList(sources, source_indices, [key for _, key in selected])
-        if lengths is None:
-            lengths = [self.episodes.sources[index].length_of(key) for index, key in selected]
-        counts = np.array(lengths, np.int64)
+        counts = np.array(self.episodes.read_lengths() if lengths is None else lengths, np.int64)
         super().__init__(counts, np.cumsum(counts) - counts, frameskip, num_steps, transform)
         self._cached: dict[str, Any] = {}
         self._merged: dict[str, tuple[list[str], int]] = {}
@@ -153,8 +151,7 @@ class SourceDataset(Dataset):
 
     def _widen_floats(self) -> None:
         """Make floats as wide as in any episode, at locations where each episode declares its own lanes in a file."""
-        for episode in self.episodes.with_own_lanes():
-            lanes = self.episodes.lanes(episode)
+        for episode, lanes in self.episodes.own_lanes():
             for name in self._names:
                 column = self.columns[name]
                 other = lanes.get(self.episodes.name_there(episode, column.block))
