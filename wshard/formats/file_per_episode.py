@@ -147,9 +147,8 @@ class FilesSink(DraftSink):
     def _is_own(cls, path: Path) -> bool:
         """Return True if a file is one of the format."""
 
-    def _id_of(self, path: Path) -> str | None:
+    def _id_of(self, _path: Path) -> str | None:
         """Return the id of the episode in a file of the format; None if it has none, or cannot be read."""
-        del path
         return None
 
     @abstractmethod

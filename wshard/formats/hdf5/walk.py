@@ -61,8 +61,9 @@ class _Walk:
         """Return whether a link leads to what was found, or to nothing."""
         path = parent.get(name, getlink=True).path
         start = parent.file["/"] if path.startswith("/") else parent
+        names = [one for one in path.split("/") if one not in ("", ".")]
         try:
-            node = find(start, path.strip("/"), self._where) if path.strip("/") else start
+            node = find(start, "/".join(names), self._where) if names else start
         except FormatError:  # by way of another link
             return False
         return node is None or _address(node) in self._addresses

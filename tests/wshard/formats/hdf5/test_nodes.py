@@ -33,6 +33,10 @@ def _soft_link_out(demo, folder):
     demo["obs/x"] = h5py.SoftLink("/data/demo_3/actions")
 
 
+def _soft_link_out_by_dots(demo, folder):
+    demo["obs/x"] = h5py.SoftLink("/./data/demo_3/./actions")
+
+
 def _cycle(demo, folder):
     demo["obs/x"] = demo["obs"]
 
@@ -60,6 +64,7 @@ HOSTILE = {
     _external_link: (FormatError, "'x': expected data, found a link to 'secret.hdf5', which is not followed"),
     _soft_loop: (FormatError, "'x': expected data, found a link to '/data/demo_0/obs/x'"),
     _soft_link_out: (FormatError, "found a link to '/data/demo_3/actions'"),
+    _soft_link_out_by_dots: (FormatError, "found a link to '/./data/demo_3/./actions'"),
     _cycle: (FormatError, "expected a tree of groups"),
     _group_twice: (FormatError, "expected a tree of groups"),
     _virtual: (FormatError, "'obs/x': expected data, found a reference to those of other files"),
@@ -99,7 +104,7 @@ def test_a_dataset_without_data_is_passed_over(path):
 
 ALIASES = {  # links of an episode to what it has under its own name, and to nothing
     "a dataset": ("obs/again", "/data/demo_0/actions"),
-    "relative, before its target": ("a_first", "actions"),
+    "relative, before its target": ("a_first", "./actions"),
     "a group": ("latest", "/data/demo_0/obs"),
     "the episode": ("obs/up", "/data/demo_0"),
     "nothing": ("obs/gone", "/data/demo_9/obs"),
