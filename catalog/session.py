@@ -52,8 +52,7 @@ class Session:
         self.base = base
         self._last_state: tuple[tuple[object, ...], Instant] | None = None
         self._pinned = threading.local()
-        with self.read() as connection:
-            self._state_statement = _STATE_STATEMENT[connection.dialect.name]
+        self._state_statement = _STATE_STATEMENT[database.product]
         self.read_instant()
 
     @contextmanager

@@ -22,7 +22,6 @@ from bridge.quality.judge import INTEGRITY
 from bridge.spaces.identity import describe_lanes, describe_picks, describe_scales, identity, maker_of
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill, measure_once
 from bridge.support.batches import batches, growing_batches
-from bridge.support.garbage import give_back
 from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
 from catalog.vectors.records import Among
@@ -67,8 +66,7 @@ def fill(run: Run, choices: Sequence[Choice], ids: Sequence[int]) -> None:
     Choices with the same lanes are embedded together: each episode is opened once for all of them.
     """
     catalog = run.archive.catalog
-    catalog.close_idle()  # which registering filled
-    give_back()
+    run.free_memory(len(run.present))
     plans_by_lanes: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
@@ -79,8 +77,7 @@ def fill(run: Run, choices: Sequence[Choice], ids: Sequence[int]) -> None:
             plans_by_lanes.setdefault(family.lanes, []).append(_Plan(choice, family, requested))
     for plans in plans_by_lanes.values():  # skipped then: lanes without any finite numbers
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
-    catalog.close_idle()
-    give_back()
+    run.free_memory(len(run.present))
     if reasons:
         affected = [
             (row.address, *reasons[row.layout_id])

@@ -12,7 +12,6 @@ from bridge.ingest.embed import DESCRIBED
 from bridge.search.matches import EpisodeRows
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.space_choice import SpaceChoice
-from bridge.support.garbage import give_back
 from bridge.support.interrupts import raise_interrupt
 from embedders.base import blocks_of
 from embedders.registry import embedder_of
@@ -54,15 +53,15 @@ def prepare_searches(run: Run) -> None:
     if len(run.embedded) < LEAST_EPISODES:
         return
     try:
-        _free_memory(run)
+        run.free_memory(len(run.embedded))
         many = _find_grown(run)
         run.cache.clear()
         # What a copy has is mapped; all else would be read into memory. Graphs do not read the last one, of windows.
         beside = run.pool.sharing > 1 and any(space.windows.scales for space, _ in many)
         run.archive.index.wait_for_copies(but_for_last=beside)
-        _free_memory(run)
+        run.free_memory(len(run.embedded))
         _store_timesteps(run, many)
-        _free_memory(run)
+        run.free_memory(len(run.embedded))
         _make_graphs(run, many)
         run.archive.index.wait_for_copies()
     except (WShardError, OSError, MemoryError) as error:
@@ -70,11 +69,6 @@ def prepare_searches(run: Run) -> None:
     except Exception as error:  # noqa: BLE001  (all else is stored by now)
         raise_interrupt(error)
         run.report.add_failures([Failure.of(error, EpisodeAddress("neighbours"))])
-
-
-def _free_memory(run: Run) -> None:
-    run.archive.catalog.close_idle()
-    give_back()
 
 
 def _find_grown(run: Run) -> list[tuple[Space, int]]:

@@ -20,7 +20,6 @@ from bridge.pictures.unused_files import find_unowned
 from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
 from bridge.support.batches import batches, growing_batches
-from bridge.support.garbage import give_back
 from bridge.support.id_set import IdSet
 from catalog.records import CheckFinding
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
@@ -66,9 +65,9 @@ def register(run: Run, discovery: Discovery, lanes: LaneChoice, limits: Threshol
     lanes: those that must exist, if they are named. Also reads files that were first taken for chunks of a manifest
     that turned out to be invalid.
     """
-    give_back()  # what listing took
-    checker = None if limits is None else Checker(run.archive.catalog, limits, run.add_flags, strictly=True)
     unchanged = array("q", chain(*(ids for _, ids in discovery.unchanged.values())))
+    run.free_memory(len(discovery.episodes) + len(unchanged))  # which listing took
+    checker = None if limits is None else Checker(run.archive.catalog, limits, run.add_flags, strictly=True)
     remaining: Sequence[FoundEpisode] = discovery.episodes
     seen: set[str] = set()
     while remaining:

@@ -150,6 +150,11 @@ class Database:
         raise TypeError(f"the catalog at {self.name} can be neither copied nor sent to another process: open it there")
 
     @property
+    def product(self) -> str:
+        """The database product: "sqlite" or "postgresql"."""
+        return self._engine.dialect.name
+
+    @property
     def url(self) -> URL:
         """The URL of the database, password included."""
         return self._engine.url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -39,8 +40,9 @@ class Migration:
 
 
 def _make_tables(connection: Connection) -> None:
-    for statement in _tables(connection.engine.url.drivername):
-        connection.exec_driver_sql(statement)
+    with closing(connection.connection.cursor()) as cursor:  # by SQLAlchemy, sixty statements would take twice as long
+        for statement in _tables(connection.engine.url.drivername):
+            cursor.execute(statement)
 
 
 @cache

@@ -9,7 +9,7 @@ import sqlite3
 import uuid
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Connection,
@@ -95,9 +95,12 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
     """
 
     def connect(timeout: float) -> sqlite3.Connection:
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             f"{path.as_uri()}?{query}", uri=True, timeout=timeout, isolation_level=None, check_same_thread=False
         )
+
+    def connect_fully() -> Any:
+        connection = connect(shared.BUSY_SECONDS)
         add_functions(connection)
         pragmas = [
             *(f"page_size={PAGE_BYTES}", "foreign_keys=ON"),
@@ -111,9 +114,9 @@ def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | No
         connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page}")
         return connection
 
-    shared_engine, open_connection = _sqlite(), cast("Any", partial(connect, shared.BUSY_SECONDS))
+    shared_engine = _sqlite()
     # Threads wait for the write lock inside SQLite, never for a connection.
-    pool = QueuePool(open_connection, max_overflow=-1, dialect=shared_engine.dialect)
+    pool = QueuePool(connect_fully, max_overflow=-1, dialect=shared_engine.dialect)
     engine = Engine(pool, shared_engine.dialect, shared_engine.url, execution_options={"compiled_cache": _COMPILED})
     event.listen(engine, "begin", partial(_begin, path, _file_number(path)))
     return Database(engine, name or str(path), reasons=SQLITE_REASONS, data_version=DataVersion(partial(connect, 0.0)))

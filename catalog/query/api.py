@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import heapq
-import json
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from catalog.database import readonly_sql
 from catalog.database.engine import one_of
-from catalog.database.schema import episode, layout
+from catalog.database.schema import episode
 from catalog.database.schema import lane as stored
-from catalog.filters.to_sql import condition
 from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance, load_word_weights
 from catalog.query.facts import find_existing, known_parts, load_facts, load_lanes_without_numbers
 from catalog.query.iterate import walk_spreads
+from catalog.query.layouts import load_layouts
 from catalog.query.short_names import short_names
 from catalog.query.sorted_ids import SortedIds, is_far
-from catalog.records import LaneDefinition, Layout
 from wshard.core.arguments import episode_ids, plain_text, several_names, whole_number
 from wshard.core.messages import how_to_install
 from wshard.errors import FilterError, MissingExtraError, StatementError
@@ -38,11 +36,8 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
     from catalog.query.short_names import Placed
     from catalog.query.summary_records import Facet, Group, Histogram
-    from catalog.records import (
-        Facts,
-        Page,
-    )
-    from catalog.session import Session
+    from catalog.records import Facts, Layout, Page
+    from catalog.session import Instant, Session
     from catalog.values import Scalar
 
 
@@ -61,6 +56,7 @@ class Queries:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._sorted = SortedIds()
+        self._layouts: tuple[Instant, list[Layout]] | None = None  # as of that state of the catalog
 
     def select(
         self,
@@ -215,23 +211,14 @@ class Queries:
 
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
-        with self._session.matching(where) as (connection, resolved):
-            counted = select(episode.c.layout_id, func.count().label("episodes")).where(condition(connection, resolved))
-            counts = counted.group_by(episode.c.layout_id).subquery()  # of the index alone, before definitions are read
-            of_layout = layout.join(counts, counts.c.layout_id == layout.c.id)
-            statement = select(layout.c.id, layout.c.definition, counts.c.episodes).select_from(of_layout)
-            rows = connection.execute(statement.order_by(layout.c.id)).all()
-        return [
-            Layout(
-                number,
-                tuple(
-                    LaneDefinition(name, dtype, tuple(shape), *map(tuple, names))
-                    for name, dtype, shape, *names in json.loads(text)
-                ),
-                count,
-            )
-            for number, text, count in rows
-        ]
+        if where is not None and where != EVERYTHING:
+            with self._session.matching(where) as (connection, resolved):
+                return load_layouts(connection, resolved)
+        instant, known = self._session.read_instant(), self._layouts  # an ingest needs them six times
+        if known is None or known[0] != instant:
+            with self._session.read() as connection:
+                known = self._layouts = instant, load_layouts(connection, EVERYTHING)
+        return [*known[1]]
 
     def spreads(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, tuple[float, ...]]]:
         """Yield (timesteps, spreads) of the lane in every episode of these layouts that has them, by episode id.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager
 from math import isnan
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from sqlalchemy import Connection, literal, select, tuple_
+from sqlalchemy import Connection, bindparam, literal, select, tuple_
 
 from catalog.database.roots import Roots, join, load_roots, relative
 from catalog.database.schema import episode, lane
@@ -19,6 +19,19 @@ Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 
 CHUNK = 1000
 
+_SPREADS: Final = (  # built once, as each Space needs those of all its lanes, several times
+    select(episode.c.id, lane.c.count, lane.c.spread)
+    .select_from(episode.join(lane))
+    .where(
+        episode.c.layout_id == bindparam("layout"),
+        episode.c.id > bindparam("last"),
+        lane.c.name == bindparam("lane"),
+        lane.c.spread.is_not(None),
+    )
+    .order_by(episode.c.id)
+    .limit(CHUNK)
+)
+
 
 def walk_spreads(
     read: Read, layout_id: int, *, lane_name: str, blank: bool
@@ -29,20 +42,8 @@ def walk_spreads(
     """
     last = 0
     while True:
-        statement = (
-            select(episode.c.id, lane.c.count, lane.c.spread)
-            .select_from(episode.join(lane))
-            .where(
-                episode.c.layout_id == layout_id,
-                episode.c.id > last,
-                lane.c.name == lane_name,
-                lane.c.spread.is_not(None),
-            )
-            .order_by(episode.c.id)
-            .limit(CHUNK)
-        )
         with read() as connection:
-            rows = connection.execute(statement).all()
+            rows = connection.execute(_SPREADS, {"layout": layout_id, "last": last, "lane": lane_name}).all()
         yield from (
             (number, count, spread[len(SPREAD) :])  # without the first one, which is of the whole lane
             for number, count, spread in rows

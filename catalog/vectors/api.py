@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, literal, select, update
 
 from catalog.database.engine import one_of
 from catalog.database.schema import embedding, episode, space
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
         Uncovered,
     )
 
+# Built once: an ingest asks for spaces ten times.
+_SPACES: Final = select(*space.c).order_by(space.c.id)
+_LIVE_SPACES: Final = _SPACES.where(space.c.state != "retired")
+_SPACE: Final = _SPACES.where(space.c.id == bindparam("id"))
+_STATE: Final = select(
+    func.count(embedding.c.count),
+    func.sum(embedding.c.count),
+    func.max(embedding.c.seq),
+    func.sum(term(embedding.c.checksum, embedding.c.seq, embedding.c.episode_row)).filter(embedding.c.count > 0),
+).where(embedding.c.space_id == bindparam("space"))
 _FRACTION_RANGE: Final = 1 << 32
 _GOLDEN_RATIO: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
 
@@ -52,7 +62,7 @@ class VectorLedger:
     def live_spaces(self) -> list[SpaceRow]:
         """Return the spaces that are not retired, by id."""
         with self._session.read() as connection:
-            return _load_spaces(connection, space.c.state != "retired")
+            return [SpaceRow(*row) for row in connection.execute(_LIVE_SPACES)]
 
     def add_space(self, fingerprint: str, family: str, definition: str) -> SpaceRow:
         """Return the space to fill: that of the fingerprint (a retired one is built again) or a new one.
@@ -237,28 +247,21 @@ class VectorLedger:
     def state(self, space_id: int) -> LedgerState:
         """Return what the ledger holds of the space, without reading vectors."""
         with self._session.read() as connection:
-            statement = select(
-                func.count(embedding.c.count),
-                func.sum(embedding.c.count),
-                func.max(embedding.c.seq),
-                func.sum(term(embedding.c.checksum, embedding.c.seq, embedding.c.episode_row)).filter(
-                    embedding.c.count > 0
-                ),
-            ).where(embedding.c.space_id == space_id, *self._share)
-            return LedgerState(*(int(total or 0) for total in connection.execute(statement).one()))
+            statement = _STATE.where(*self._share) if self._share else _STATE
+            return LedgerState(*(int(total or 0) for total in connection.execute(statement, {"space": space_id}).one()))
 
 
 def _load_spaces(connection: Connection, *conditions: ColumnElement[bool]) -> list[SpaceRow]:
     """Return the spaces that match the conditions, by id."""
-    return [SpaceRow(*row) for row in connection.execute(select(*space.c).where(*conditions).order_by(space.c.id))]
+    return [SpaceRow(*row) for row in connection.execute(_SPACES.where(*conditions))]
 
 
 def _load_space(connection: Connection, space_id: int) -> SpaceRow:
     """Return one space; EntryNotFoundError if there is none with this id."""
-    spaces = _load_spaces(connection, space.c.id == space_id)
-    if not spaces:
+    row = connection.execute(_SPACE, {"id": space_id}).one_or_none()
+    if row is None:
         raise EntryNotFoundError(f"expected the id of a space in the catalog, found {space_id}")
-    return spaces[0]
+    return SpaceRow(*row)
 
 
 def _retire(connection: Connection, ids: Sequence[int]) -> None:

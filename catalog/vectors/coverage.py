@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import ColumnElement, Connection, func, literal, null, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, literal, null, select
 
 from catalog.database.engine import one_of
 from catalog.database.schema import document, embedding, episode, lane
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from catalog.filters.where import Where
+
+
+# Digests need not be compared, since the rows of a changed episode are deleted; it would read every episode's row.
+_VECTORS: Final = select(literal(1)).where(
+    embedding.c.space_id == bindparam("space"),
+    embedding.c.episode_row == episode.c.id,
+    embedding.c.digest.is_not(None),
+)
+_PENDING: Final = (
+    select(episode.c.id)
+    .where(episode.c.layout_id == bindparam("layout"), ~_VECTORS.correlate(episode).exists())
+    .order_by(episode.c.id)
+)
 
 
 def load_uncovered(
@@ -63,12 +76,11 @@ def _has_vectors(connection: Connection, space_ids: Collection[int]) -> ColumnEl
 
 def pending_ids(connection: Connection, space_id: int, *, among: Among, limit: int | None = None) -> list[int]:
     """Return the ids of the episodes without vectors in the space, ascending."""
-    id_lists, number = [], episode.c.id
+    id_lists = []
     whole = [(layout_id, None) for layout_id in set(among.layout_ids)]
     for layout_id, part in (*whole, *among.parts):  # one by one, so that an index yields the ids of each in order
-        conditions = (episode.c.layout_id == layout_id, *_restrictions(connection, among, part))
-        statement = select(number).where(*conditions, _without_vectors(space_id))
-        id_lists.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
+        statement = _PENDING.where(*_restrictions(connection, among, part)).limit(limit)
+        id_lists.append(connection.scalars(statement, {"layout": layout_id, "space": space_id}).all())
     return list(islice(heapq.merge(*id_lists), limit))
 
 
@@ -81,13 +93,3 @@ def _restrictions(connection: Connection, among: Among, part: tuple[int, ...] | 
         document_rows = select(literal(1)).where(document.c.episode_row == episode.c.id)
         conditions.append(document_rows.correlate(episode).exists())
     return conditions
-
-
-def _without_vectors(space_id: int) -> ColumnElement[bool]:
-    # Digests need not be compared, since the rows of a changed episode are deleted; it would read every episode's row.
-    conditions = (
-        embedding.c.space_id == space_id,
-        embedding.c.episode_row == episode.c.id,
-        embedding.c.digest.is_not(None),
-    )
-    return ~select(literal(1)).where(*conditions).correlate(episode).exists()

@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 _CONTENT: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
 ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
 """The columns of a LedgerEntry."""
+_CLOCK: Final = select(archive.c.clock)
+_ADVANCE: Final = update(archive).values(clock=archive.c.clock + bindparam("ticks"))
 
 
 def read_clock(connection: Connection) -> int:
     """Return the last issued number."""
-    return int(connection.execute(select(archive.c.clock)).scalar_one())
+    return int(connection.execute(_CLOCK).scalar_one())
 
 
 def advance(connection: Connection, ticks: int = 1) -> int:
     """Issue numbers and return the last one; they become visible with the transaction."""
-    connection.execute(update(archive).values(clock=archive.c.clock + ticks))
+    connection.execute(_ADVANCE, {"ticks": ticks})
     return read_clock(connection)
 
 
