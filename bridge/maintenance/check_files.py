@@ -102,7 +102,7 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
             reader.verify()
     # A chunk that differs from the one in its manifest cannot be a newer version of the episode.
     looked = is_own_format and (data or (digest != row.digest and len(files) > 1))
-    _, damaged = check_file(Path(row.path)) if looked else (0, {})
+    _, damaged = check_file(row.path) if looked else (0, {})
     if damaged:
         named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_MAX_LISTED])
         return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_MAX_LISTED])}): {named}"

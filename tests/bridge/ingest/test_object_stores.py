@@ -57,6 +57,8 @@ def test_a_bucket_is_searched_as_the_same_files_on_a_disk(s3, tmp_path):
                 assert np.isfinite(episode.load().length)
     again = command("ingest", uri, "--archive", "far", folder=tmp_path)
     assert (again.exit_code, "5 unchanged" in again.output) == (0, True), again.output
+    checked = command("fsck", "--data", "--archive", "far", folder=tmp_path)
+    assert (checked.exit_code, checked.stdout) == (0, "5 episodes checked: no problems found\n"), checked.output
 
 
 def test_what_a_bucket_does_not_list_is_not_deleted(s3, tmp_path, monkeypatch):

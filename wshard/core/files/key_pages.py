@@ -21,6 +21,8 @@ class KeyPages:
     def __init__(self, obstore: Any, store: Any, prefix: str) -> None:
         self.is_complete = False
         self._obstore, self._store = obstore, store
+        # Looked up now: a generator that is dropped as Python ends would look in a module that is gone.
+        self._unreadable: type[Exception] = obstore.exceptions.InvalidPathError
         self._prefix, self._start = prefix, len(prefix) + 1 if prefix else 0
         self._last = self._folder = ""  # key of the last object, and name of the last folder
         self._folders = set[str]()
@@ -40,7 +42,7 @@ class KeyPages:
                 else:
                     self.is_complete = True
                     return
-            except self._obstore.exceptions.InvalidPathError:  # perhaps in a folder
+            except self._unreadable:  # perhaps in a folder
                 return
             offset = f"{metas[-1]['path'][: self._start]}{self._folder}/{_HIGHEST}"
 

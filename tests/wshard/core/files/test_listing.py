@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from urllib.request import Request, urlopen
 
 import obstore
 import pytest
 from object_stores import BUCKET
-from obstore.store import S3Store
+from obstore.store import MemoryStore, S3Store
 
 from wshard.core.chunks.files import walk
 from wshard.core.episode.natural_order import sort_naturally
@@ -81,3 +82,12 @@ def test_pages_are_read_as_they_are_needed_and_their_errors_come_again():
         with pytest.raises(ObjectStoreError, match="no answer"):
             listing.read()
     assert ([*listing], listing.folders, listing.is_complete) == (["a", "b", "ü"], ["folder"], False)
+
+
+def test_a_listing_that_is_left_early_ends_in_silence_when_python_does():
+    store, library = MemoryStore(), SimpleNamespace(**vars(obstore))
+    obstore.put(store, "one", b"data")
+    pages = key_pages.KeyPages(library, store, "").stream()
+    next(pages)
+    vars(library).clear()  # as of a module, at the end
+    pages.close()
