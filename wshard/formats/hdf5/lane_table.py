@@ -66,25 +66,26 @@ class LaneTable:
         self._left_out: dict[str, str] = {}
         self._final: dict[str, Any] = {}
 
-    def add(self, block: str, path: str, dataset: Any, *, rows: int | None = None, first: int | None = None) -> None:
+    def add(self, block: str, path: str, dataset: Any, *, rows: int | None = None, first: int | None = None) -> bool:
         """Add a dataset as a lane; one without a row per timestep becomes metadata if it is small, else is left out.
 
         rows: number of rows of the episode, T or T + 1 with the final observation; by default all. first: the row of
-        the first timestep, if it differs from that of the episode.
+        the first timestep, if it differs from that of the episode. Return whether the lane has the name of the block:
+        texts are metadata. Raises FormatError if another one has it.
         """
         first_row = self.first if first is None else first
         shape = tuple(dataset.shape or ())
         row_count = shape[0] if shape and rows is None else rows
         if not shape or row_count not in (self.length, self.length + 1) or shape[0] < first_row + self.length:
             self.add_constant(path, dataset)
-            return
+            return False
         column = DatasetColumn(f"{self._root}/{path}" if self._root else path, first=first_row)
-        if block in self.lanes:
-            raise FormatError(f"{self.where}: {path!r}: expected one lane {block!r}, found two")
-        if not (self._add_lane(block, column, dataset) or self._add_texts(block, column, dataset)):
+        is_lane = self._add_lane(block, column, dataset)
+        if not (is_lane or self._add_texts(block, column, dataset)):
             self.leave_out(path, f"{dataset.dtype} {list(dataset.shape or ())}")
         elif row_count == self.length + 1:
             self.add_final(block.partition("/")[2], dataset, first_row + self.length)
+        return is_lane
 
     def add_final(self, name: str, dataset: Any, row: int) -> None:
         """Add a row of numbers as the final observation of a name; frames are left out."""
@@ -114,15 +115,21 @@ class LaneTable:
         if image is not None:
             header = read_image_header(image, f"{self.where}: {column.path!r}")
             dtype = DType.from_numpy(header.dtype)
-            self.columns[block] = replace(column, kind="images")
-            self.lanes[block] = Declaration(block, dtype, header.shape, encoding=header.encoding)
+            self._declare(
+                Declaration(block, dtype, header.shape, encoding=header.encoding), replace(column, kind="images")
+            )
         elif dtype_.kind not in "biuf" or dtype_.itemsize > 8 or (block in _STEP_LANES and shape):
             return False
         else:
             is_flags = block in _FLAGS
-            self.columns[block] = replace(column, kind="flags" if is_flags else "numbers")
-            self.lanes[block] = Declaration(block, DType.BOOL if is_flags else DType.from_numpy(dtype_), shape)
+            lane = Declaration(block, DType.BOOL if is_flags else DType.from_numpy(dtype_), shape)
+            self._declare(lane, replace(column, kind="flags" if is_flags else "numbers"))
         return True
+
+    def _declare(self, lane: Declaration, column: DatasetColumn) -> None:
+        if lane.block in self.lanes:
+            raise FormatError(f"{self.where}: {column.path!r}: expected one lane {lane.block!r}, found two")
+        self.lanes[lane.block], self.columns[lane.block] = lane, column
 
     def _add_texts(self, block: str, column: DatasetColumn, dataset: Any) -> bool:
         """Add texts: a constant one as metadata, several as a list in the metadata with a lane of positions in it."""
@@ -134,9 +141,7 @@ class LaneTable:
         name = block.partition("/")[2]
         self.metadata[name] = listed
         if is_list:
-            lane = declare_texts(name)
-            self.columns[lane.block] = replace(column, kind="words")
-            self.lanes[lane.block] = lane
+            self._declare(declare_texts(name), replace(column, kind="words"))
         return True
 
     def add_constant(self, path: str, dataset: Any) -> None:

@@ -219,8 +219,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
         if rule.role == rules.SUCCESS:
             block = "signal/success"
             table.metadata["success"] = bool(np.any(np.asarray(column[:]) != 0))
-        table.add(block, path, column, rows=rows, first=first)
-        if block in table.lanes and (names or rule.unit or rule.kinds):
+        is_lane = table.add(block, path, column, rows=rows, first=first)
+        if is_lane and (names or rule.unit or rule.kinds):
             unit = "" if rule.role == rules.TIME else rule.unit
             lane = table.lanes[block] = replace(table.lanes[block], names=names, unit=unit, kinds=rule.kinds)
             if rule.kinds and not declared_kinds(lane):

@@ -250,3 +250,10 @@ def test_a_unit_alone_is_a_clock_and_a_folder_names_the_layout(tmp_path: Path) -
         (tmp_path / "arm" / f"{name}.csv").write_text("ms,x,y\n" + "".join(f"{k * 10},{k},{-k}\n" for k in range(9)))
     layout = guess_layout(tmp_path / "arm").layout
     assert (layout.name, layout.rule_of("ms").role, layout.rule_of("ms").unit) == ("arm", "time", "ms")
+
+
+def test_a_column_of_texts_may_have_the_name_of_the_lane_that_the_others_make(tmp_path: Path) -> None:
+    rows = [f"{k / 10},{k},{-k},{'idle' if k < 4 else 'move'}" for k in range(9)]
+    (tmp_path / "log.csv").write_text("\n".join(["t,x,y,state", *rows]))
+    (episode,) = _episodes(tmp_path / "log.csv", describe_guess(guess_layout(tmp_path / "log.csv")))
+    assert (episode.observations["state"].data.shape, episode.metadata["state"]) == ((9, 2), ["idle", "move"])
