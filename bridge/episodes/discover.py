@@ -67,7 +67,8 @@ def discover(
     listings = Listings(earlier)
     episodes = _list_episodes(search, listings, progress or Silent())
     search.unreadable += listings.unreadable
-    without = [path for path in search.without if not _has_some(locate(path.uri), search.locations)]
+    known = [*search.locations, *(failure.path for failure in search.unreadable)]
+    without = [path for path in search.without if not _has_some(locate(path.uri), known)]
     wrong += [(EpisodeAddress(locate(path.uri)), _empty(path)) for path in without]
     if wrong and len(wrong) == len(places):
         raise wrong[0][1]
@@ -93,14 +94,14 @@ def expect_episodes(places: Sequence[Place]) -> None:
             continue
         unreadable: dict[str, OSError] = {}
         found = entries_below(path.uri, unreadable)
-        if not any(name is not None or _is_guessed(_guess(file)) for file, name in found) and not unreadable:
+        if not any(name is not None or _is_data(_guess(file)) for file, name in found) and not unreadable:
             wrong.append(_empty(path))
     if wrong and len(wrong) == len(places):
         raise wrong[0]
 
 
 def _has_some(folder: str, locations: Iterable[str]) -> bool:
-    """Return True if a location is below a folder: files in it that only an earlier ingest said how to read."""
+    """Return True if a location is below a folder: files that only an earlier ingest said how to read, or were cut."""
     return any(path.startswith(f"{folder}/") for path in locations)
 
 
@@ -110,8 +111,9 @@ def _guess(path: str, *, is_given: bool = False) -> ReadingGuess | Failure | Non
     return attempt(make, EpisodeAddress(path)) if can_guess(path) else None
 
 
-def _is_guessed(found: ReadingGuess | Failure | None) -> bool:
-    return isinstance(found, ReadingGuess) and not found.why
+def _is_data(found: ReadingGuess | Failure | None) -> bool:
+    """Return whether a file is read by its guess, or was cut."""
+    return not found.why if isinstance(found, ReadingGuess) else _is_cut(found)
 
 
 def _is_cut(found: ReadingGuess | Failure | None) -> TypeGuard[Failure]:

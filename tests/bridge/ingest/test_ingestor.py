@@ -552,17 +552,17 @@ def test_invalid_episode_in_a_folder_is_reported_by_suffix(tmp_path):
     folder = tmp_path / "episodes"
     (folder / "raw").mkdir(parents=True)
     save(folder, episode(0, 0))
-    for name in ("a.HDF5", "raw/b.hdf5", "raw/c.mp4", "README", ".hidden", "x.wshard.partial", "x.wshard.bak"):
+    for name in ("a.csv", "raw/b.csv", "raw/c.mp4", "README", ".hidden", "x.wshard.partial", "x.wshard.bak"):
         (folder / name).write_bytes(b"")
     with TrajectoryIngestor(folder / "archive") as ingestor:  # its own files are nobody's data
         report = ingestor.ingest(folder, windows="whole")
         assert dict(report.skipped) == {"": 1, ".mp4": 1}
-        assert [path.removeprefix(f"{folder}/") for path in report.unread] == ["a.HDF5", "raw/b.hdf5"]
+        assert [path.removeprefix(f"{folder}/") for path in report.unread] == ["a.csv", "raw/b.csv"]
         assert report.ok
         assert ingestor.ingest(folder, windows="whole").skipped == report.skipped
     arguments = ["ingest", str(folder), "--archive", str(folder / "archive")]
     output = CliRunner().invoke(app, arguments)
-    assert "b.hdf5: expected arrays, found an empty file" in output.stderr
+    assert "b.csv: expected a table: Empty CSV file" in output.stderr
     assert "skipped: 1 without suffix, 1 .mp4: unrecognized format; `wshard formats`" in output.stderr
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".mp4"] == 1
 

@@ -126,9 +126,12 @@ def test_a_cut_file_below_a_folder_fails_and_stops_no_other(suffix, tmp_path):
     found = json.loads(run("verify", tmp_path, "--json").stdout)
     bad = [Path(one["path"]).name for one in found["items"] if one["problems"]]
     assert (bad, found["total"], found["failed"]) == ([f"a{suffix}"], 3, 1)
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / f"c{suffix}").touch()  # to nothing
     with open_archive(tmp_path / "archive", create=True) as archive:
-        report = archive.ingest(tmp_path)
-    assert (report.new, [Path(one.path).name for one in report.failed]) == (2, [f"a{suffix}"])
+        report, alone = archive.ingest(tmp_path), archive.ingest(tmp_path / "cut")
+    assert (report.new, [Path(one.path).name for one in report.failed]) == (2, [f"a{suffix}", f"c{suffix}"])
+    assert [Path(one.path).name for one in alone.failed] == [f"c{suffix}"]
 
 
 def test_a_folder_without_episodes_is_refused_by_inspect(tmp_path):

@@ -34,6 +34,8 @@ _MOST_REASONS: Final = 8
 _ENDS: Final = {b"PK\x03\x04": (b"PK\x05\x06", 65557), b"PAR1": (b"PAR1", 4), b"ARROW1": (b"ARROW1", 6)}
 """What is within so many bytes of the end of a whole file that begins so: .npz, Parquet, Arrow."""
 
+_TEXTS: Final = (".csv", ".tsv", *SUFFIXES["json"])
+
 
 @dataclass(frozen=True)
 class ReadingGuess:
@@ -70,9 +72,15 @@ def guess_reading(location: Location, *, is_given: bool) -> ReadingGuess:
 
 
 def is_cut(location: Location) -> bool:
-    """Return whether a file begins as one of arrays or of a table does, and does not end so. Raises OSError."""
-    with place_of(location).open() as file:
+    """Return whether a file begins as one of arrays or of a table does, and does not end so, or has nothing of it.
+
+    A text table without a row may be whole. Raises OSError.
+    """
+    place = place_of(location)
+    with place.open() as file:
         head = file.read(max(map(len, _ENDS)))
+        if not head:
+            return place.suffix.lower() not in _TEXTS
         for begins, (ends, within) in _ENDS.items():
             if head.startswith(begins):
                 file.seek(max(len(begins), file.seek(0, os.SEEK_END) - within))
