@@ -108,8 +108,10 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
         return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_MAX_LISTED])}): {named}"
     if digest != row.digest:
         return "changed", "the data has changed since it was ingested"
-    touched = "touched", "another time than in the catalog, the same data"
-    return ("", "") if locations.are_unchanged(files) else touched
+    if locations.are_unchanged(files):
+        return "", ""
+    unread = "" if is_own_format or data else ", of samples of frames and long lanes: --data reads all"
+    return "touched", f"another size or time than in the catalog, the same digest{unread}"
 
 
 def scan_folders(

@@ -240,6 +240,13 @@ def test_a_missing_video_is_named_by_its_place_in_the_location(tmp_path, dataset
     place = shutil.copytree(dataset_fixtures / "lerobot" / "lerobot_v3_video_h264", tmp_path / "set")
     ingest(tmp_path / "clips", EpisodeAddress(str(place), read_as=read_as("", lane_map)))
     video = next((place / "videos" / "observation.images.top").rglob("*.mp4"))
+    video.write_bytes(video.read_bytes()[:3000])
+    with open_archive(tmp_path / "clips") as opened:
+        looked = {(one.code, one.message.endswith("--data reads all")) for one in check(opened).findings}
+        assert (looked, "corrupt" in {one.code for one in check(opened, data=True).findings}) == (
+            {("touched", True)},
+            True,
+        )
     video.unlink()
     ingest(tmp_path / "clips", place)  # reads the episodes again, and finds the same data
     message = f"no such file: {video.relative_to(place)}"
