@@ -64,6 +64,15 @@ class LocationLook(os.PathLike[str]):
         except (OSError, FormatError):
             return b""
 
+    def ends_within(self, magic: bytes, suffix: str) -> bool:
+        """Return whether it is a file of this suffix that was cut within the first bytes that tell what it is."""
+        return (
+            self.suffix == suffix
+            and len(self.head) < len(magic)
+            and magic.startswith(self.head)
+            and self.place.is_file()
+        )
+
     @cached_property
     def array_names(self) -> frozenset[str]:
         """The names of the arrays of an .npz file, which may have any name; none for another or a damaged file."""

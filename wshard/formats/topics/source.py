@@ -126,8 +126,9 @@ class McapSource(_FileSource):
 
     @staticmethod
     def matches(location: Location | LocationLook) -> bool:
-        """Say whether a path is a file that begins as an MCAP file does."""
-        return look_at(location).head.startswith(mcap_log.MAGIC)
+        """Say whether a path is a file that begins as an MCAP file does, also if it was cut there."""
+        look = look_at(location)
+        return look.head.startswith(mcap_log.MAGIC) or look.ends_within(mcap_log.MAGIC, ".mcap")
 
     def _open_log(self) -> MessageLog:
         return mcap_log.McapLog(self._place)
@@ -138,8 +139,9 @@ class Rosbag1Source(_FileSource):
 
     @staticmethod
     def matches(location: Location | LocationLook) -> bool:
-        """Say whether a path is a file that begins as a bag of any version does."""
-        return look_at(location).head.startswith(rosbag1_log.MAGIC)
+        """Say whether a path is a file that begins as a bag of any version does, also if it was cut there."""
+        look = look_at(location)
+        return look.head.startswith(rosbag1_log.MAGIC) or look.ends_within(rosbag1_log.MAGIC, ".bag")
 
     def _open_log(self) -> MessageLog:
         return rosbag1_log.Rosbag1Log(self._place)
@@ -152,10 +154,12 @@ class Rosbag2Source(TopicsSource):
 
     @staticmethod
     def matches(location: Location | LocationLook) -> bool:
-        """Say whether a path is the folder of a bag, or an SQLite file with the tables of one."""
+        """Say whether a path is the folder of a bag, or an SQLite file with the tables of one, or cut before them."""
         look = look_at(location)
         if look.is_folder:
             return NAME in look.names and _begins_as_bag(look.place / NAME)
+        if look.ends_within(SIGNATURE, ".db3"):
+            return True
         return look.suffix == ".db3" and look.head.startswith(SIGNATURE) and _has_tables(look.place)
 
     def _about(self) -> BagMetadata:

@@ -16,7 +16,7 @@ import pytest
 import zstandard
 from mcap.reader import make_reader
 
-from wshard import FormatError, detect_format, open_episode
+from wshard import FormatError, detect_format, open_episode, open_source
 from wshard.errors import CodecError, LimitError, MissingFileError, UnsupportedFormatError
 from wshard.formats.contract import SourceContract
 from wshard.formats.topics import unpack_file
@@ -237,3 +237,17 @@ def test_messages_of_a_second_type_of_a_topic_are_named(copy):
         name, kind = rows[0][1].strip("/"), "other_msgs/msg/Other"
         assert f"those of {rows[0][2]} in cdr are read" in file.metadata["left_out"][f"{name} ({kind} in cdr)"]
         assert all(np.array_equal(file.lane(name), lane) for name, lane in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "magic"),
+    [("a.mcap", "mcap", b"\x89MC"), ("b.bag", "rosbag1", b"#ROS"), ("c.db3", "rosbag2", b"SQL")],
+)
+def test_a_log_that_was_cut_within_its_first_bytes_is_one_that_fails(tmp_path, name, kind, magic):
+    for content in (b"", magic):
+        (tmp_path / name).write_bytes(content)
+        assert detect_format(tmp_path / name) == kind
+        with pytest.raises(FormatError, match="found other first bytes"), open_source(tmp_path / name, kind) as source:
+            source.info(next(iter(source.keys())))
+    (tmp_path / name).write_bytes(b"text")
+    assert [detect_format(tmp_path / other) for other in (name, f"none{name}")] == ["", ""]
