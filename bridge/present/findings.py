@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from bridge.maintenance.findings import Finding
     from bridge.quality.check import Checkup
 
+_NUMBER: Final = re.compile(r"\d+")
 _LISTED: Final = 3  # episodes with the same problem that are listed one by one
 _ROOT: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*|/?")  # what locations need in common to have a folder in common
 
@@ -50,7 +51,7 @@ def group_findings(findings: Sequence[Finding]) -> list[tuple[str, str, str]]:
     """Return rows (code, where, message) for a reader: one for all episodes of a folder with the same problem."""
     groups: dict[object, list[Finding]] = {}
     for number, one in enumerate(findings):
-        same = one.message if one.seen is None else _find_move(one, one.seen)
+        same = _without_numbers(one) if one.seen is None else _find_move(one, one.seen)
         groups.setdefault((one.code, same, _find_root(one)) if one.episode else number, []).append(one)
     return [row for group in groups.values() for row in _describe_group(group)]
 
@@ -64,7 +65,13 @@ def _describe_group(group: Sequence[Finding]) -> list[tuple[str, str, str]]:
         return [(one.code, old, f"the same data is now at {new}: {count}")]
     root = _find_root(one)
     places = [EpisodeAddress.parse(found.where).uri.removeprefix(root) for found in group]
-    return [(one.code, root + posixpath.commonpath(places), f"{one.message}: {count}")]
+    message = one.message if all(found.message == one.message for found in group) else f"{one.message} and the like"
+    return [(one.code, root + posixpath.commonpath(places), f"{message}: {count}")]
+
+
+def _without_numbers(finding: Finding) -> str:
+    """Return a message by which files that are gone are the same problem if their names differ in numbers."""
+    return _NUMBER.sub("0", finding.message) if finding.code == "incomplete" else finding.message
 
 
 def _find_root(finding: Finding) -> str:

@@ -159,14 +159,16 @@ def test_findings_of_a_folder_are_grouped():
     gone = [Finding("missing", f"/c/{number}/0.wshard", "no such file", 9) for number in range(4)]
     mixed = [Finding("missing", f"{root}/d/{n}", "gone", 9) for n in range(4) for root in ("s3://a", "s3://b", "")]
     few = [Finding("touched", f"/c/{number}.wshard", "the same data", 9) for number in range(3)]
+    video = [Finding("incomplete", f"/set#{key}", f"no such file: front/{key}.mp4", 9) for key in range(4)]
     index = [Finding("index", "embedded", "damaged")] * 5  # of no episode
     at = "the same data is now at"
-    assert group_findings([*few, *moved, *keyed, *gone, *mixed, *index]) == [
+    assert group_findings([*few, *moved, *keyed, *gone, *mixed, *video, *index]) == [
         *((one.code, one.where, one.message) for one in few),
         ("moved", "/a", f"{at} /b: 4 episodes"),
         ("moved", "/set", f"{at} /new: 5 episodes"),
         ("missing", "/c", "no such file: 4 episodes"),
         *[("missing", f"{root}/d", "gone: 4 episodes") for root in ("s3://a", "s3://b", "")],
+        ("incomplete", "/set", "no such file: front/0.mp4 and the like: 4 episodes"),
         *[("index", "embedded", "damaged")] * 5,
     ]
 
