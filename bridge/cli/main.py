@@ -13,7 +13,7 @@ import typer
 
 from bridge.cli.overview import Overview
 from bridge.cli.verbs import EXAMPLES, GROUPS, VERBS
-from wshard.cli.common import EXIT_INTERRUPTED
+from wshard.cli.common import EXIT_FAILED, EXIT_INTERRUPTED
 from wshard.cli.interrupts import end_when_interrupted
 
 
@@ -91,5 +91,8 @@ def main() -> None:
     except KeyboardInterrupt:  # outside of a verb, which handles its own
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    except OSError as error:  # likewise: help and version on a full disk
+        typer.echo(f"error: {error.strerror or error}", err=True)
+        sys.exit(EXIT_FAILED)
     finally:
         end_when_interrupted()

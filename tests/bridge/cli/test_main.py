@@ -394,6 +394,14 @@ cli.main()
     assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /dev/full")
+def test_help_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        command = [sys.executable, "-m", "wshard", "--help"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "error: No space left on device\n")
+
+
 def test_an_unknown_format_is_refused_before_anything_is_made(own):
     done = command("ingest", "episodes", "-a", "new", "--format", "nope", folder=own)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
