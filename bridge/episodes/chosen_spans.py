@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wshard.core.episode.protocol import EpisodeSpan
+from wshard.core.episode.protocol import EpisodeSpan, Fingerprint
 from wshard.core.messages import plural, shown
 from wshard.errors import CollectionError, FormatError
 from wshard.formats.base import sink_class
@@ -25,16 +25,21 @@ def find_spans(catalog: Catalog, *, collection: str | None, where: str | None, t
     if collection is None:
         rows = catalog.episodes.rows(catalog.query.ids(where or "")).values()
         check_together(rows, to)
-        return [EpisodeSpan(row.address) for row in rows]
+        return [span_of(row) for row in rows]
     picked = catalog.collections.picked(collection)
     if any(row is None for _, row in picked):
         raise CollectionError(catalog.collections.explain_gone(collection))
     check_together([row for _, row in picked if row is not None], to)
     return [
-        EpisodeSpan(row.address, pick.start, None if (pick.start, pick.stop) == (0, row.length) else pick.stop)
+        span_of(row, pick.start, None if (pick.start, pick.stop) == (0, row.length) else pick.stop)
         for pick, row in picked
         if row is not None
     ]
+
+
+def span_of(row: EpisodeRow, start: int = 0, stop: int | None = None) -> EpisodeSpan:
+    """Return timesteps of a catalogued episode, of the data that was ingested."""
+    return EpisodeSpan(row.address, start, stop, row.digest, Fingerprint(row.size, row.mtime_ns))
 
 
 def check_together(rows: Collection[EpisodeRow], to: str) -> None:

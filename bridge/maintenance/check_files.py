@@ -108,10 +108,9 @@ def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, 
         return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_MAX_LISTED])}): {named}"
     if digest != row.digest:
         return "changed", "the data has changed since it was ingested"
-    if locations.are_unchanged(files):
-        return "", ""
     unread = "" if is_own_format or data else ", of samples of frames and long lanes: --data reads all"
-    return "touched", f"another size or time than in the catalog, the same digest{unread}"
+    touched = "touched", f"another size or time than in the catalog, the same digest{unread}"
+    return ("", "") if locations.are_unchanged(files) else touched
 
 
 def scan_folders(

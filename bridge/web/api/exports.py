@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import FileResponse, Response, StreamingResponse
 
-from bridge.episodes.chosen_spans import check_together, find_spans
+from bridge.episodes.chosen_spans import check_together, find_spans, span_of
 from bridge.present.jobs import present_job
 from bridge.web.api.annotate import EPISODES, chosen_ids
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
-from wshard.core.episode.protocol import EpisodeSpan
 from wshard.errors import EntryNotFoundError, RequestError
 from wshard.formats.base import describe_format, sink_class
 from wshard.formats.table import FORMATS
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bridge.web.jobs import Job
+    from wshard.core.episode.protocol import EpisodeSpan
 
 FOLDER: Final = ".exports"
 """In the folder of the archive; ingest, which may be of a folder around that, leaves hidden folders alone."""
@@ -78,7 +78,7 @@ def _chosen(call: ApiCall) -> list[EpisodeSpan]:
         return find_spans(catalog, collection=call["collection"], where=None, to=call["format"])
     rows = catalog.episodes.rows(chosen_ids(call)).values()
     check_together(rows, call["format"])
-    return [EpisodeSpan(row.address) for row in rows]
+    return [span_of(row) for row in rows]
 
 
 class _JobProgress:

@@ -28,10 +28,13 @@ from wshard import (
     open_source,
     save_wshard,
 )
+from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.core.messages import plural
 from wshard.core.timebase import TimebaseSpec
+from wshard.errors import StaleEpisodeError
 from wshard.formats.table import FORMATS
 from wshard.testing import assert_same_episode, make_episode
+from wshard.training.webdataset import shardify
 
 app = typer.Typer()
 for verb in (convert, formats):
@@ -131,6 +134,27 @@ def test_collections_and_filters_of_an_archive_are_converted(lines, tmp_path):
     assert run("convert", "--where", "format:jsonl", *archive_named, tmp_path / "all")[0] == 0
     assert len(list((tmp_path / "all").iterdir())) == 3
     assert run("convert", lines, "--where", "format:jsonl", *archive_named, tmp_path / "all")[0] == 2
+
+
+def test_what_changed_since_it_was_chosen_is_not_written(tmp_path):
+    (tmp_path / "in").mkdir()
+    with open_sink(tmp_path / "in" / "robot", "lerobot") as sink:
+        sink.write(make_episode(0))
+    for number in range(1, 4):
+        save_wshard(make_episode(number), tmp_path / "in" / f"{number}.wshard")
+    with open_archive(tmp_path / "lab", create=True) as archive:
+        archive.ingest(tmp_path / "in")
+        archive.catalog.collections.save_snapshot("good", "")
+    for path in (tmp_path / "in").rglob("*"):
+        os.utime(path)  # the same data
+    save_wshard(make_episode(9), tmp_path / "in" / "2.wshard")
+    words = ("--collection", "good", "--archive", tmp_path / "lab", "--map", "joint_pos=obs")
+    code, output, error = run("convert", *words, tmp_path / "out")
+    assert (code, "3 episodes" in output, "1 failed" in output) == (1, True, True), output
+    assert "2.wshard: changed since it was ingested: run wshard ingest" in error
+    places = [EpisodeSpan(EpisodeAddress(str(tmp_path / "in" / f"{n}.wshard")), digest="another") for n in (1, 2)]
+    with pytest.raises(StaleEpisodeError):
+        shardify(places, tmp_path / "shards")
 
 
 def test_episodes_that_a_format_cannot_take_together_are_refused_before(tmp_path):

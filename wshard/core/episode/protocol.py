@@ -87,11 +87,16 @@ def parse_read_as(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class EpisodeSpan:
-    """Timesteps [start, stop) of the episode at an address; stop: None for its end."""
+    """Timesteps [start, stop) of the episode at an address; stop: None for its end.
+
+    digest, fingerprint: of the data that are meant, as a catalog has them; no digest: whatever is there.
+    """
 
     address: EpisodeAddress
     start: int = 0
     stop: int | None = None
+    digest: str = ""
+    fingerprint: Fingerprint | None = None
 
     @classmethod
     def parse(cls, text: str) -> EpisodeSpan:

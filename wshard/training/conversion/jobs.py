@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from wshard.core.chunks.files import locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, EpisodeSpan, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
-from wshard.errors import AmbiguousFormatError, WShardError
+from wshard.errors import AmbiguousFormatError, StaleEpisodeError, WShardError
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
 from wshard.formats.lane_map import MappedSource
@@ -151,6 +151,15 @@ def open_for_conversion(address: EpisodeAddress) -> SourceBase:
         has_wshard_files = any(file.suffix in SUFFIXES for file in place.walk())
         return open_location(place, (read_as("wshard", lane_map) or "wshard") if has_wshard_files else None)
     return open_location(address.uri, address.read_as or None)
+
+
+def check_unchanged(span: EpisodeSpan, source: SourceBase) -> None:
+    """Raise StaleEpisodeError if a span is of other data than its location has by now; source: what reads it."""
+    if not span.digest or source.fingerprint(span.address.key) == span.fingerprint:
+        return
+    with open_for_conversion(span.address) as whole, whole.open(span.address.key) as reader:  # with all lanes
+        if reader.digest() != span.digest:
+            raise StaleEpisodeError.at(span.address, span.address.uri)
 
 
 class OpenSources:

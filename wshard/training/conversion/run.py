@@ -14,7 +14,7 @@ from wshard.core.episode.encode_cameras import encode_cameras
 from wshard.errors import EpisodeError, FormatError, WShardError
 from wshard.formats.lane_map import leave_out
 from wshard.training.conversion.existing import ExistingEpisodes
-from wshard.training.conversion.jobs import OpenSources, list_ids
+from wshard.training.conversion.jobs import OpenSources, check_unchanged, list_ids
 from wshard.training.conversion.staging import StagedParts
 from wshard.training.conversion.survey import Survey
 
@@ -275,6 +275,7 @@ class Conversion:
 
     def _read_episode(self, job: ConversionJob) -> Episode:
         source = self._sources.source_of(job.span.address)
+        check_unchanged(job.span, source)
         key, start, stop = job.span.address.key, job.span.start, job.span.stop
         if (start, stop) == (0, None):
             return source.load(key)

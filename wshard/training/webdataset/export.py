@@ -18,7 +18,7 @@ import numpy as np
 from wshard.core.container.atomic_write import name_place
 from wshard.core.container.draft import Draft
 from wshard.errors import DatasetError, NoClipsError, WShardError
-from wshard.training.conversion.jobs import ConversionJob, OpenSources, list_jobs
+from wshard.training.conversion.jobs import ConversionJob, OpenSources, check_unchanged, list_jobs
 from wshard.training.shardpack.tar import TarOutput
 from wshard.training.webdataset.config_files import (
     is_own_file,
@@ -180,7 +180,9 @@ class _Export:
         def read(number: int) -> SpooledEpisode | WShardError:
             job = self._jobs[number]
             try:
-                return spool_episode(self._source_of(job), job, recipe, self._spool.base_of(number))
+                source = self._source_of(job)
+                check_unchanged(job.span, source)
+                return spool_episode(source, job, recipe, self._spool.base_of(number))
             except WShardError as error:
                 return error
 
