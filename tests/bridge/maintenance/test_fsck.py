@@ -242,8 +242,8 @@ def test_a_missing_video_is_named_by_its_place_in_the_location(tmp_path, dataset
     video = next((place / "videos" / "observation.images.top").rglob("*.mp4"))
     video.write_bytes(video.read_bytes()[:3000])
     with open_archive(tmp_path / "clips") as opened:
-        looked = {(one.code, one.message.endswith("--data reads all")) for one in check(opened).findings}
-        assert (looked, "corrupt" in {one.code for one in check(opened, data=True).findings}) == (
+        opening = {(one.code, one.message.endswith("--data reads all")) for one in check(opened).findings}
+        assert (opening, "corrupt" in {one.code for one in check(opened, data=True).findings}) == (
             {("touched", True)},
             True,
         )
