@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -64,8 +65,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the whole run, where the tests of its processes are given out."""
-    if (seconds := float(config.getini("run_limit"))) and not hasattr(config, "workerinput"):
+    """Watch the whole run, where the tests of its processes are given out.
+
+    These end without taking half a million objects apart, after all else that is done at the end: it takes seconds.
+    """
+    if hasattr(config, "workerinput"):
+        atexit.register(os._exit, 0)
+    elif seconds := float(config.getini("run_limit")):
         end_after(seconds)
 
 
@@ -84,9 +90,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """Let libraries in C++ find at the end that nothing of theirs is left."""
-    gc.unfreeze()
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let libraries in C++ find at the end that nothing of theirs is left, where the process comes to its end."""
+    if not hasattr(config, "workerinput"):
+        gc.unfreeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
