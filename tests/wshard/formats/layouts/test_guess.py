@@ -257,3 +257,8 @@ def test_a_column_of_texts_may_have_the_name_of_the_lane_that_the_others_make(tm
     (tmp_path / "log.csv").write_text("\n".join(["t,x,y,state", *rows]))
     (episode,) = _episodes(tmp_path / "log.csv", describe_guess(guess_layout(tmp_path / "log.csv")))
     assert (episode.observations["state"].data.shape, episode.metadata["state"]) == ((9, 2), ["idle", "move"])
+
+
+def test_pickled_objects_are_why_a_file_is_not_read_by_a_guess(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", obs=_numbers(9, 2), act=_numbers(9, 1), infos=np.array([{}] * 9))
+    assert guess_reading(tmp_path / "a.npz", is_given=True).why.startswith("'infos': ")

@@ -22,9 +22,9 @@ def why_unclear(guess: LayoutGuess) -> str:
 
     Names say what is an observation and what an action, or it may be no episode; no name contradicts the rows.
     """
-    doubtful = [one.path for one in (*guess.arrays, *guess.unread) if not _is_clear(one)]
-    if doubtful:
-        return f"the name and rows of {doubtful[0]!r} do not say what it is"
+    if doubtful := [one for one in (*guess.arrays, *guess.unread) if not _is_clear(one)]:
+        path, unread = doubtful[0].path, doubtful[0].role == rules.SKIP and doubtful[0].why
+        return f"{path!r}: {unread}" if unread else f"the name and rows of {path!r} do not say what it is"
     named = {one.role for one in guess.arrays if names.meaning_of(one.path) == _LANES.get(one.role)}
     lacking = [role for role in (rules.OBSERVATION, rules.ACTION) if role not in named]
     return f"no name says {lacking[0]}" if lacking else ""
