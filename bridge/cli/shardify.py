@@ -18,6 +18,7 @@ from bridge.cli.options import (
     make_parameter,
     with_parameters,
 )
+from bridge.cli.output import print_files
 from catalog.cli.common import ArchiveOption
 from wshard.cli.common import (
     EXIT_FAILED,
@@ -37,6 +38,7 @@ from wshard.training.webdataset.options import MaskStyle, ShardifyOptions, parse
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from wshard.training.conversion.jobs import ConversionJob
     from wshard.training.webdataset.export import ShardifyReport
 
 ShardsOption = Annotated[
@@ -57,7 +59,6 @@ OutputOption = Annotated[
 ]
 
 ALL = "*** ALL TASKS ***"
-_SHOWN: Final = 20  # failures by name
 _HELP: Final = {
     "past_lowdim_steps": "Timesteps of a window before its anchor.",
     "future_lowdim_steps": "Timesteps of a window after its anchor.",
@@ -218,8 +219,7 @@ def _export(
 
 def _print_reports(reports: Sequence[ShardifyReport], *, as_json: bool) -> None:
     for report in reports:
-        for job, error in report.failed[:_SHOWN]:
-            typer.echo(f"error: {printable(f'{job.span.address}: {error}')}", err=True)
+        print_files("error", [_name_failure(job, error) for job, error in report.failed], rest="")
     if as_json:
         rows = [
             {"path": str(one.folder), "episodes": one.episodes, "samples": one.samples, "shards": len(one.shards)}
@@ -237,6 +237,12 @@ def _print_reports(reports: Sequence[ShardifyReport], *, as_json: bool) -> None:
                 typer.echo(f"left out  {', '.join(left)}")
     if any(report.failed for report in reports):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _name_failure(job: ConversionJob, error: Exception) -> tuple[str, str]:
+    """Return where a failed episode is, and why, without the same name before it."""
+    address = job.span.address
+    return str(address), str(error).removeprefix(f"{address}: ").removeprefix(f"{address.uri}: ")
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

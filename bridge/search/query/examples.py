@@ -12,7 +12,7 @@ from bridge.results import EpisodeRef
 from bridge.search.query.fit import cut, refuse
 from bridge.spaces.source_labels import source_labels
 from wshard.core.arguments import whole_number
-from wshard.core.chunks.files import SUFFIX, is_episode, locate
+from wshard.core.chunks.files import is_episode, locate
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.messages import shown
 from wshard.core.types import Episode
@@ -152,7 +152,8 @@ def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
             raise QueryError(f"query: expected the path of an episode file, found a folder at {path!r}") from None
         if isinstance(error, LayoutError):  # a guess that is not sure says what is expected, and has its own advice
             raise QueryError(f"query: {error}") from error
-        raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
+        advice = "" if "`" in str(error) or detect_format(path) else f"; {OWN_DATA}"
+        raise QueryError(f"query: expected an episode that can be read: {error}{advice}") from error
     except (FileNotFoundError, IsADirectoryError):
         if not os.path.isdir(path):  # noqa: PTH112  (Path takes an empty text for the current folder)
             raise

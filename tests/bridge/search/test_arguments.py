@@ -237,9 +237,12 @@ def test_what_names_no_file_is_refused_as_a_query(place, retriever):
 
 @pytest.mark.parametrize("data", [b"PK\x03\x04" + bytes(200), b"short"], ids=["zip", "short"])
 def test_a_query_in_a_file_of_another_format_leads_to_the_page_that_helps(retriever, tmp_path, data):
-    (tmp_path / "replay.npz").write_bytes(data)
-    with pytest.raises(QueryError, match=r"expected an episode file, \.wshard: .*replay\.npz.*pydoc wshard\.formats"):
-        retriever.search_similar_episodes(tmp_path / "replay.npz")
+    for name in ("replay.npz", "replay.dat"):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(QueryError, match="query: expected an episode that can be read: ") as refused:
+            retriever.search_similar_episodes(tmp_path / name)
+        is_unknown = (name, data) == ("replay.dat", b"short")  # others are damaged
+        assert str(refused.value).count("`wshard layout guess") == is_unknown
     (tmp_path / "broken.wshard").write_bytes(data)
     with pytest.raises(HeaderError):
         retriever.search_similar_episodes(tmp_path / "broken.wshard")
