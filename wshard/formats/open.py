@@ -30,12 +30,15 @@ if TYPE_CHECKING:
 def find_reading(location: Location) -> str:
     """Return how a location, or an open file, is read: its format or layout by its contents, else that of a guess.
 
-    A GuessWarning says that it is a guess, and which. Raises FormatError for what nothing reads, and LayoutError where
-    the guess leaves something open.
+    A GuessWarning says that it is a guess, and which. Raises FormatError for what nothing reads, MissingFileError, one
+    too, for what is not there, and LayoutError where the guess leaves something open.
     """
     place = place_of(location)
     name = format_of(place)
-    return guess_format(place, name) or known_format(None, name, place)
+    how = guess_format(place, name) or name
+    if not (how or isinstance(place, OpenFilePlace) or place.exists()):
+        raise MissingFileError(f"{place}: Unknown format: no such file or folder")
+    return known_format(None, how, place)
 
 
 def guess_format(location: Location, detected: str | None = None) -> str:

@@ -25,6 +25,7 @@ from wshard import (
     WShardError,
     detect_format,
     list_episodes,
+    load,
     open_episode,
     save_dreamer,
     save_wshard,
@@ -123,6 +124,13 @@ def test_episodes_of_this_project_are_locations_of_one_episode(tmp_path):
     assert address == EpisodeAddress(str(manifest))
     with pytest.raises(EntryNotFoundError, match="no episode 'k'; it has one episode, without a key"):
         open_episode(EpisodeAddress(str(tmp_path / "a.wshard"), "k"))
+
+
+def test_a_missing_file_is_said_to_be_missing_whatever_its_name(tmp_path):
+    for name in ("none", "none.csv", "none.mcap", "none.wshard"):
+        with pytest.raises(FileNotFoundError, match=r"(?i)no such file") as missing:
+            load(tmp_path / name)
+        assert "layout guess" not in str(missing.value)
 
 
 def test_a_folder_of_episode_files_is_not_a_location_but_one_of_replay_files_is(tmp_path):
