@@ -100,7 +100,7 @@ class Archive:
         """Return all episodes that match a filter, by id: `lab.where("env:reach-v3 reward:0.8..")`."""
         return Hits(load_refs(self.catalog, self.catalog.query.ids(where)))
 
-    def episode(self, name: str) -> EpisodeRef:
+    def episode(self, name: str | os.PathLike[str]) -> EpisodeRef:
         """Return the episode of that id, uid, path or PATH#KEY, or timesteps of it: `lab.episode("e1@20:60")`.
 
         Raises EntryNotFoundError for none, QueryError for several.

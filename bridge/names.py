@@ -75,12 +75,15 @@ class EpisodeNames:
                 return _read_array(Path(place.uri), start, stop)
         return NamedEpisode(self._find(span.address) or span.address, start, stop)
 
-    def find(self, name: str) -> EpisodeRef:
+    def find(self, name: str | os.PathLike[str]) -> EpisodeRef:
         """Return the catalogued episode, or the timesteps of it, that a text names as in resolve, with its span."""
-        if _is_hit(name):
-            row, start, stop = self._read_hit(name)
+        if not isinstance(name, (str, os.PathLike)):
+            raise QueryError(f"expected the name of an episode: an episode_id, a uid or a path; found {shown(name)}")
+        text = os.fspath(name)
+        if _is_hit(text):
+            row, start, stop = self._read_hit(text)
         else:
-            span = EpisodeSpan.parse(name)
+            span = EpisodeSpan.parse(text)
             row, start, stop = find_episode(self._catalog, str(span.address)), span.start, span.stop
         whole = (start or 0, stop) == (0, None)
         return make_ref(row, 1.0, (0, row.length) if whole else resolve_span(start, stop, row.episode_id, row.length))

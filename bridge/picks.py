@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from bridge.episodes.clips import Missing
     from catalog.catalog import Catalog
 
-    Chosen: TypeAlias = str | Where | EpisodeRef | Iterable[EpisodeRef | str | int]
+    Named: TypeAlias = EpisodeRef | str | os.PathLike[str] | int
+    Chosen: TypeAlias = Where | Named | Iterable[Named]
 
 _COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
 
@@ -32,7 +34,7 @@ def load_refs(catalog: Catalog, ids: Sequence[int]) -> Iterator[EpisodeRef]:
 
 
 def select_ids(catalog: Catalog, episodes: Chosen) -> list[int]:
-    """Return the ids of the episodes that match a filter, or of those listed: EpisodeRefs, names, ids.
+    """Return the ids of the episodes that match a filter, or of those listed: EpisodeRefs, names, paths, ids.
 
     Raises FilterError, EntryNotFoundError for the name of none, and QueryError for one of several, for an EpisodeRef of
     no archive, and where a filter that matches nothing is the name of an episode.
@@ -42,12 +44,12 @@ def select_ids(catalog: Catalog, episodes: Chosen) -> list[int]:
         if not ids and isinstance(episodes, str) and catalog.episodes.named(episodes) is not None:
             raise QueryError(f"expected a filter, found the name of an episode: [{episodes!r}], in a list, names it")
         return ids
-    listed = [episodes] if isinstance(episodes, EpisodeRef) else [*episodes]
+    listed = [episodes] if isinstance(episodes, EpisodeRef | os.PathLike | int) else [*episodes]
     uids = [one.uid for one in listed if isinstance(one, EpisodeRef)]
     if not all(uids):
         raise QueryError("expected episodes of an archive, found one that is not catalogued: ingest its file")
-    names = [find_episode(catalog, one).id for one in listed if isinstance(one, str)]
-    rest = [one for one in listed if not isinstance(one, EpisodeRef | str)]
+    names = [find_episode(catalog, os.fspath(one)).id for one in listed if isinstance(one, str | os.PathLike)]
+    rest = [one for one in listed if not isinstance(one, EpisodeRef | str | os.PathLike)]
     return [*(catalog.query.ids(Compare("uid", "in", uids)) if uids else []), *names, *rest]
 
 

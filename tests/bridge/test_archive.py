@@ -163,3 +163,7 @@ def test_annotations_take_filters_hits_and_names(lab):
     with pytest.raises(EntryNotFoundError):
         lab.tag(["task-0-1", "nobody"], "bad")
     assert tagged("bad") == []
+    path = Path(lab.episode("task-0-1").file_path)
+    assert (lab.tag(path, "path"), lab.tag([path], "path"), lab.episode(path).episode_id) == (1, 0, "task-0-1")
+    with pytest.raises(QueryError, match="expected the name of an episode"):
+        lab.episode(3)
