@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
 
 from catalog.database.engine import file_kind, file_of
-from catalog.database.migrations import prepare
+from catalog.database.migrations import begin, prepare, table_statements
 from catalog.database.postgresql import open_server
 from catalog.database.sqlite import access, create_file, open_file
 from catalog.episodes.api import Episodes
@@ -70,7 +70,7 @@ class Catalog:
         """
         path = file_of(location)
         if path is not None and create and file_kind(path) == "nothing":
-            create_file(path, partial(prepare, create=True))
+            create_file(path, begin, tables=table_statements("sqlite"))
         database = open_server(str(location)) if path is None else open_file(path)
         try:
             prepare(database, create=create, copy=partial(_copy_version, path) if path is not None else None)

@@ -41,12 +41,12 @@ class Migration:
 
 def _make_tables(connection: Connection) -> None:
     with closing(connection.connection.cursor()) as cursor:  # by SQLAlchemy, sixty statements would take twice as long
-        for statement in _tables(connection.engine.url.drivername):
+        for statement in table_statements(connection.engine.url.drivername):
             cursor.execute(statement)
 
 
 @cache
-def _tables(driver: str) -> tuple[str, ...]:
+def table_statements(driver: str) -> tuple[str, ...]:
     """Return the statements that create all tables in an empty database; cached, as compiling is slow."""
     statements: list[str] = []
 
@@ -157,6 +157,12 @@ def prepare(
         ) from error
 
 
+def begin(database: Database) -> None:
+    """Write the first rows of a catalog that has the tables of table_statements, and nothing in them."""
+    with database.transaction("write") as connection:
+        _record(connection, 0, steps=STEPS)
+
+
 def create_tables(connection: Connection, *, name: str) -> None:
     """Create an empty catalog, within a transaction; raises CatalogExistsError if the database has any tables."""
     if inspect(connection).get_table_names():
@@ -197,6 +203,11 @@ def _upgrade(connection: Connection, applied_count: int, *, steps: Sequence[Migr
     # The first step makes the current tables, so a new archive needs none of the later ones.
     for step in steps[applied_count:] if applied_count else steps[:1]:
         step.apply(connection)
+    _record(connection, applied_count, steps=steps)
+
+
+def _record(connection: Connection, applied_count: int, *, steps: Sequence[Migration]) -> None:
+    """Write which steps were applied, and the first rows of a new archive."""
     if not applied_count:
         connection.execute(
             insert(archive).values(archive_id=str(uuid.uuid4()), clock=0, last_episode=0, edition=str(uuid.uuid4()))
