@@ -174,7 +174,8 @@ class Checker:
 
     def _load_measures(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
         """Return digest and measures of the stored episodes of a family, by id."""
-        self._write()  # pending results may be of this family
+        if any(row.family == family for row in self._rows):
+            self._write()
         stored = self._catalog.checks.stored_measures(family, MAX_EPISODES)
         return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in stored.items()}
 

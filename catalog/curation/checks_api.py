@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select
 
 from catalog.database.bulk_rows import insert_rows
-from catalog.database.engine import one_of
+from catalog.database.engine import in_parameter, list_parameter, one_of
 from catalog.database.schema import checked, episode, finding, score
 from catalog.query.facts import load_findings
 from catalog.vectors import ledger
@@ -17,13 +18,29 @@ from wshard.core.quality.thresholds import CAMERA
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Delete, Select, Table
 
     from catalog.records import CheckFinding, CheckResult
     from catalog.session import Session
 
 PREFIX: Final = "quality."
 """Prefix of the names of scores that checks set."""
+
+# Statements are built once: every ingest runs them, and building one takes longer than running it for a few episodes.
+_MEASURES: Final = (
+    select(checked.c.episode_row, episode.c.digest, checked.c.measures)
+    .where(
+        checked.c.family == bindparam("family"),
+        checked.c.measures.is_not(None),
+        episode.c.id == checked.c.episode_row,
+    )
+    .order_by(checked.c.episode_row)
+    .limit(bindparam("most"))
+)
+_CHECKED: Final = select(checked.c.episode_row).where(
+    checked.c.episode_row == episode.c.id, checked.c.version == bindparam("version")
+)
+_UNCHECKED: Final = select(episode.c.id).where(~_CHECKED.correlate(episode).exists())
 
 
 class CheckResults:
@@ -43,23 +60,14 @@ class CheckResults:
 
     def all_unchecked(self, version: str) -> list[int]:
         """Return the ids of all episodes that checks of this version have not checked, in any order."""
-        is_checked = select(checked.c.episode_row).where(
-            checked.c.episode_row == episode.c.id, checked.c.version == version
-        )
         with self._session.read() as connection:
-            return list(connection.scalars(select(episode.c.id).where(~is_checked.correlate(episode).exists())))
+            return list(connection.scalars(_UNCHECKED, {"version": version}))
 
     def stored_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
         """Return up to limit stored measures of a family: (digest, measures) by episode id, ascending."""
         with self._session.read() as connection:
-            conditions = (
-                checked.c.family == family,
-                checked.c.measures.is_not(None),
-                episode.c.id == checked.c.episode_row,
-            )
-            columns = (checked.c.episode_row, episode.c.digest, checked.c.measures)
-            statement = select(*columns).where(*conditions).order_by(checked.c.episode_row).limit(limit)
-            return {number: (digest, bytes(data)) for number, digest, data in connection.execute(statement)}
+            rows = connection.execute(_MEASURES, {"family": family, "most": limit})
+            return {number: (digest, bytes(data)) for number, digest, data in rows}
 
     def set_checked(self, verdicts: Sequence[CheckResult], *, most: int, doubted: Collection[int] = ()) -> int:
         """Replace the check results of episodes whose data has not changed; return their number.
@@ -126,21 +134,32 @@ def _unchanged(connection: Connection, verdicts: Mapping[int, CheckResult]) -> l
 
 def _flagged_since_check(connection: Connection, ids: Collection[int]) -> set[int]:
     """Return the ids of the episodes that flag() flagged after their last check: they have findings, but no check."""
-    later_checks = (
-        select(checked.c.episode_row).where(checked.c.episode_row == finding.c.episode_row).correlate(finding)
+    return set(connection.scalars(_flags(connection.dialect.name), list_parameter(connection, ids)))
+
+
+@cache
+def _flags(product: str) -> Select[tuple[int]]:
+    later_checks = select(checked.c.episode_row).where(checked.c.episode_row == finding.c.episode_row)
+    has_none = ~later_checks.correlate(finding).exists()
+    among = in_parameter(product, finding.c.episode_row)
+    return select(finding.c.episode_row).where(among, has_none, ~_of_cameras(finding, ""))
+
+
+@cache
+def _deletions(product: str) -> tuple[Delete, ...]:
+    """Return what deletes the results of some episodes, but for those of cameras."""
+    of_checks = score.c.name.startswith(PREFIX, autoescape=True)
+    return (
+        delete(checked).where(in_parameter(product, checked.c.episode_row)),
+        delete(finding).where(in_parameter(product, finding.c.episode_row), ~_of_cameras(finding, "")),
+        delete(score).where(in_parameter(product, score.c.episode_row), of_checks, ~_of_cameras(score, PREFIX)),
     )
-    conditions = (one_of(connection, finding.c.episode_row, ids), ~later_checks.exists(), ~_of_cameras(finding, ""))
-    return set(connection.execute(select(finding.c.episode_row).where(*conditions)).scalars())
 
 
 def _replace(connection: Connection, verdicts: Sequence[CheckResult], most: int) -> None:
     ids = [verdict.episode_id for verdict in verdicts]
-    connection.execute(delete(checked).where(one_of(connection, checked.c.episode_row, ids)))
-    among = one_of(connection, finding.c.episode_row, ids)
-    connection.execute(delete(finding).where(among, ~_of_cameras(finding, "")))
-    among = one_of(connection, score.c.episode_row, ids)
-    of_checks = score.c.name.startswith(PREFIX, autoescape=True)
-    connection.execute(delete(score).where(among, of_checks, ~_of_cameras(score, PREFIX)))
+    for deletion in _deletions(connection.dialect.name):
+        connection.execute(deletion, list_parameter(connection, ids))
     in_families = (one_of(connection, checked.c.family, {verdict.family for verdict in verdicts}),)
     statement = select(checked.c.family, func.count(checked.c.measures)).where(
         *in_families, checked.c.measures.is_not(None)
