@@ -34,6 +34,8 @@ _TEXT_TYPES: Final = ("string", "large_string")
 _NONE: Final = ("", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "none", "-")  # cells without a number
 _LOOKED_AT: Final = 1000  # rows of a column of texts that show whether it is one of numbers
 _MOSTLY: Final = 0.9
+_PARTLY: Final = 0.5
+_MANY: Final = 20  # different numbers, as labels do not have
 
 _MAX_DEPTH: Final = 16
 _MAX_CELLS: Final = 1 << 25
@@ -216,7 +218,8 @@ def _check_numbers(name: str, column: Any, place: Place) -> None:
     """Raise FormatError for a column of decimal numbers with a text among them, which would be read as texts."""
     texts = [text for text in column.slice(0, _LOOKED_AT).to_pylist() if text not in _NONE]
     numbers = [text for text in texts if _is_text_of_number(text)]
-    if len(numbers) < _MOSTLY * len(texts) or not any("." in text for text in numbers):
+    least = _PARTLY if len(set(numbers)) > _MANY else _MOSTLY
+    if len(numbers) < least * len(texts) or not any("." in text for text in numbers):
         return
     for row, text in enumerate(column.to_pylist()):
         if text not in _NONE and not _is_text_of_number(text):

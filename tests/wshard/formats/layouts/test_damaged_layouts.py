@@ -134,6 +134,7 @@ TABLE = table_reference(TableOptions())
     [
         ("0.1,2\n0.2,3\n0.3,4\n", "expected names of columns in the first line, found numbers"),
         ("t,x\n" + "0.1,2.5\n" * 20 + "0.2,ERR\n", "column 'x': expected numbers, found 'ERR' in row 20"),
+        ("t,x\n" + "".join(f"0.1,{k}.5\n0.2,--\n" for k in range(30)), "column 'x': expected numbers, found '--'"),
         ("t,x\ns,m\n0.1,2\n0.2,3\n", "expected numbers below the names, found 's': delete the line of units"),
         ('x,y\n1,"abc\n2,3\n3,4\n', "expected a second quote for each, found a text that is never closed"),
         ("t,x\n0,1\n".encode("utf-16"), "expected a text table in UTF-8, found UTF-16"),
