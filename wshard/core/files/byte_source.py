@@ -69,6 +69,8 @@ class MemorySource:
 class PathSource:
     """A file by its descriptor, which it closes: small ranges are read, larger ones are memory-mapped."""
 
+    _descriptor = -1  # as long as an interrupt can come before there is one
+
     def __init__(self, descriptor: int, size: int, where: str) -> None:
         self._descriptor = descriptor
         self.size = size
@@ -80,7 +82,8 @@ class PathSource:
         self._read_ahead = (0, memoryview(b""))
 
     def __del__(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter.

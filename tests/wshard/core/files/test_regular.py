@@ -23,6 +23,7 @@ from wshard import (
     open_episode,
     open_wshard,
 )
+from wshard.core.files.byte_source import PathSource
 from wshard.core.files.regular import map_file, open_file
 from wshard.core.recording import journal
 from wshard.errors import RecordingExistsError
@@ -86,6 +87,10 @@ def descriptors(paths: tuple[Path, ...]) -> Counter[str]:
         with suppress(FileNotFoundError):  # that of the listing itself
             found[str(link.readlink())] += 1
     return Counter({str(path): found[str(path)] for path in paths})
+
+
+def test_a_source_that_was_interrupted_before_it_had_its_file_closes_none():
+    PathSource.__new__(PathSource).__del__()
 
 
 def test_files_are_opened_as_ever(tmp_path):
