@@ -76,11 +76,12 @@ class IngestReport:
     missing: files of catalogued episodes below the folders that do not exist. embedded: episodes that got vectors, or
     new ones because the statistics changed. bridged: those of them with gaps (NaN) that were
     interpolated. tasks: episodes whose task description was embedded. flagged: episodes with findings of quality
-    checks. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
-    vector, with the reason. replaced: missing episodes whose files were overwritten by others. earlier: what became of
-    episodes whose locations were read otherwise before. stale: snapshots without all of their episodes, where some
-    changed or were removed. delayed: why the index is behind the ledger (the next run catches up). unprepared: why
-    neighbour graphs or stored timesteps were not made (searches make them). skipped: number of other files in the
+    checks, but for those that had some before this run. failed: skipped episodes with the reason. unembedded:
+    catalogued episodes without a vector, with the reason. replaced: missing episodes whose files were overwritten
+    by others. earlier: what became of episodes whose locations were read otherwise before. stale: snapshots without
+    all of their episodes, where some changed or were removed. delayed: why the index is behind the ledger (the next
+    run catches up). unprepared: why neighbour graphs or stored timesteps were not made (searches make them).
+    skipped: number of other files in the
     folders, by suffix;
     unread: of them, those of arrays and tables that are not read, with the reason, by their paths.
     spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the

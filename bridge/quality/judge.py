@@ -101,7 +101,8 @@ class Checker:
 
     Create it before the files are read, so that problems found by others while episodes wait are not overwritten.
     report: called with each episode passed to take(), and its verdict. flagged: ids of the catalogued episodes with
-    findings. strictly: CatalogWriteError is raised where the catalog does not store results.
+    findings, without those of earlier runs that had some before. strictly: CatalogWriteError is raised where the
+    catalog does not store results.
     """
 
     def __init__(
@@ -165,7 +166,9 @@ class Checker:
         self._judge(waiting, baseline)
         earlier_ids = stored.keys() - new_vectors.keys() if len(stored) < MAX_EPISODES else ()
         if earlier_ids:
+            no_news = self._catalog.checks.findings([*earlier_ids]).keys() - self.flagged
             self._judge([first.like(number, *stored[number]) for number in earlier_ids], baseline, report=False)
+            self.flagged -= no_news
             self._write()  # now, so that a later finding of a damaged file is not overwritten
         if baseline is not None and growing.full():
             self._baselines[family] = baseline

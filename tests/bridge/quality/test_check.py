@@ -153,6 +153,14 @@ def test_moved_episodes_keep_their_findings_and_forgotten_ones_lose_them(archive
     assert list(flags(archive)) == ["arm-07"]
 
 
+@SQLITE_ALONE
+def test_findings_of_earlier_runs_are_not_counted_again(archive, folder):
+    ingest(archive, folder)
+    save_wshard(episode(99), folder / "one-more.wshard")
+    assert counts(ingest(archive, folder), "embedded") == {"new": 1, "unchanged": COUNT}
+    assert list(flags(archive)) == ["arm-03", "arm-07"]
+
+
 def test_the_order_of_ingest_changes_nothing(tmp_path, folder):
     one_by_one = tmp_path / "other"
     with TrajectoryIngestor(one_by_one) as ingestor:
