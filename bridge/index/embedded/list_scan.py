@@ -71,7 +71,7 @@ def scan_lists(segment: Segment, lists: InvertedLists, target: SearchTarget, lim
         if limits.budget is not None and scored >= limits.budget and shortlist.threshold > -np.inf:
             proven, ended = False, True
             break
-        if shortlist.compared >= ENOUGH_COMPARED:
+        if limits.budget is None and shortlist.compared >= ENOUGH_COMPARED:
             reachable = order[done:][bounds[done:] >= shortlist.threshold]
             shortlist.expect_more(int(lists.sizes[reachable].sum()) / scored)
         if scored > limits.max_sketches or shortlist.exceeds_limit:

@@ -74,11 +74,13 @@ def find_candidates(copy: SearchCopy, query: Vectors, episodes: Ids | None, plan
     kind = request.distinct, int(request.top_k).bit_length()  # whether lists help depends on the number of matches
     if copy.lists is None or target is None or is_large or has_few_rows:
         return _score_all(segment, query, selection, plan)
-    if selects_most and not copy.backoff.allows(kind):
+    budget = None if request.budget is None or request.budget >= allowed else request.budget
+    has_backoff = selects_most and budget is None
+    if has_backoff and not copy.backoff.allows(kind):
         return _score_all(segment, query, selection, plan)
-    found = scan_lists(segment, copy.lists, target, _limit(segment, selection, request.budget))
+    found = scan_lists(segment, copy.lists, target, _limit(segment, selection, budget))
     is_done = found.proven or found.ended
-    if selects_most:
+    if has_backoff:
         effort = found.scored * _PER_SKETCH + found.lists * _PER_LIST
         copy.backoff.record(kind, failed=not is_done or effort > max(segment.vectors.size, _MIN_NUMBERS))
     if is_done:

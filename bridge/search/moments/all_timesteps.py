@@ -60,6 +60,11 @@ class AllTimesteps:
     stored: StoredArrays
     cells: StoredCells
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether places are found in cells, since there are many."""
+        return self.timesteps is not None and bool(self.timesteps.cells)
+
 
 class TimestepStore:
     """Provides all timesteps of each Space of an archive."""

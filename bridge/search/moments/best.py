@@ -43,8 +43,8 @@ def find_best(
     found: FoundWindows,
     timesteps: Timesteps,
     depth: Depth,
-) -> list[Moment]:
-    """Return the best moments, best first.
+) -> tuple[list[Moment], bool]:
+    """Return the best moments, best first, and whether no span of an episode was missed.
 
     source: the episode of the query and its first timestep there, if that may be a hit. found: the windows near the
     query.
@@ -63,7 +63,7 @@ def find_best(
         refined += refine_paced(nearest, query, weights, timesteps)
     copies = find_identical(query.rows, (scanned.equal, scanned.shifted), timesteps)
     moments = [*own, *copies, *steady(query, weights, refined, timesteps)]
-    return choose(moments, limits, len(own))
+    return choose(moments, limits, len(own)), scanned.is_complete
 
 
 def _are_eligible(episodes: Ints, timesteps: Timesteps, allowed: Ints | None) -> NDArray[np.bool_]:

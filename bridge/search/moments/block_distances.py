@@ -139,6 +139,11 @@ class BlockGrid:
         return int(self.lengths.max())
 
     @cached_property
+    def share(self) -> float:
+        """The share of the timesteps that is to be found, of all that could be."""
+        return float(self.lengths.sum()) / (APART * len(self.values))
+
+    @cached_property
     def few(self) -> Ints | None:
         """All places, but of repeated blocks, of the episodes to be found, if they are few of those that there are."""
         if (self.lengths > 0).all():
@@ -165,18 +170,28 @@ class BlockGrid:
             return self.changes.take(places // CHANGE, axis=0, mode="clip")
         return self.values.take(places, axis=0, mode="clip")
 
-    def measure(self, template: BlockTemplate, places: Ints, limit: float = np.inf) -> BlockDistances:
+    def measure(
+        self,
+        template: BlockTemplate,
+        places: Ints,
+        limit: float = np.inf,
+        known: tuple[int, Floats] | None = None,
+    ) -> BlockDistances:
         """Compare every second block of a template with what is at places, at the best of its phases.
 
-        Those that are farther than the limit, or have no room, are left out.
+        Those that are farther than the limit, or have no room, are left out. known: the number of a block, and the
+        products of its weights and what is there.
         """
         found = np.empty(len(places), np.float32)
         for begin in range(0, len(places), _AT_ONCE):
+            part = slice(begin, begin + _AT_ONCE)
             total = template.squares
-            for weights, shift in zip(template.weights, template.coarse_shifts, strict=True):
-                part = places[begin : begin + _AT_ONCE] + shift
-                total = total + weights @ self.take(part, changes=template.is_of_changes).T
-            total.min(axis=0, out=found[begin : begin + _AT_ONCE])
+            for number, (weights, shift) in enumerate(zip(template.weights, template.coarse_shifts, strict=True)):
+                if known is not None and number == known[0]:
+                    total = total + known[1][:, part]
+                else:
+                    total = total + weights @ self.take(places[part] + shift, changes=template.is_of_changes).T
+            total.min(axis=0, out=found[part])
         found /= template.scale
         near = np.flatnonzero(found <= limit)
         return self.select(template, places[near], found[near])

@@ -74,9 +74,9 @@ class Cells:
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
-    def weights(self) -> Floats:
-        """The sizes, in single precision, as products of integers are slow."""
-        return self.sizes.astype(np.float32)
+    def farthest(self) -> Floats:
+        """The distance of the farthest member of each cell from its centre [k]."""
+        return np.ascontiguousarray(self.reaches[:, 0])
 
     @cached_property
     def largest(self) -> float:

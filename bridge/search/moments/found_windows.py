@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.episodes.open import OpenLocations
+from bridge.results import make_ref
 from bridge.search.moments.overlap import MomentLimits, suppress
 from bridge.search.moments.refine import Windows
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.alignment.arrays import Ints
+    from bridge.results import EpisodeRef
     from catalog.records import EpisodeRow
+    from embedders.space import Space
 
 _COARSE_FACTOR: Final = 3  # windows compared coarsely per window refined
 _MIN_OVERLAP: Final = 0.5  # overlap above which only the better of two windows is kept, at least
@@ -49,6 +52,14 @@ class FoundWindows:
         with OpenLocations() as locations:
             places = suppress(self.episodes, self.spans, limits, has_file)
         return FoundWindows(self.episodes[places], self.spans[places], self.scores[places], self.rows, self.missing)
+
+    def make_refs(self, space: Space) -> list[EpisodeRef]:
+        """Return them as hits of a Space."""
+        spans, names = self.spans.tolist(), tuple(lane.name for lane in space.lanes)
+        return [
+            make_ref(self.rows[episode], score, (span[0], span[1]), names)
+            for episode, span, score in zip(self.episodes.tolist(), spans, self.scores.tolist(), strict=True)
+        ]
 
 
 def select_candidates(windows: FoundWindows, limits: MomentLimits, max_count: int) -> Windows:

@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 FEW: Final = 1 << 17
 """Blocks that are in no cells, as comparing all of them takes no longer."""
 
-SURE: Final = 0.8
-"""Share of the distance of the farthest place that counts up to which bounds may miss none.
-
-Of farther ones some are missed: to find all of these takes a third longer.
-"""
-
 _SAMPLED: Final = 4  # times as many places as are wanted that are compared before others, as these may be nearest
 _PLACES: Final = 1 << 13  # compared at once, so that they fit in the CPU cache
 
@@ -42,35 +36,35 @@ class Wanted:
 
 
 class NearestPlaces:
-    """The places nearest to a template that were found until now."""
+    """The places nearest to a template that were found until now; is_complete: none of these is missed."""
 
     def __init__(self, grid: BlockGrid, template: BlockTemplate, wanted: Wanted) -> None:
         self.template, self.grid = template, grid
+        self.found = BlockDistances(grid, template, np.zeros(0, np.int64), np.zeros(0, np.float32))
         self.likely = _SAMPLED * wanted.most
         self._wanted = wanted
         self._near: list[tuple[Ints, Floats]] = []
         self._near_count = 0
         self._limit = max(wanted.limit, wanted.least)
-        self.forget()
+        self._scale = template.scale * (1 + ROUNDING)
+        self.is_complete = True
 
     @property
     def squares(self) -> float:
         """The sum of squares that the limit is, and a little more."""
-        return self._limit * self.template.scale * (1 + ROUNDING)
+        return self._limit * self._scale
 
     @property
-    def sure(self) -> float:
-        """The sum of squares up to which no place is to be missed."""
-        return max(SURE**2 * self._limit, self._wanted.least) * self.template.scale * (1 + ROUNDING)
+    def least(self) -> float:
+        """The sum of squares up to which no place may be missed."""
+        return self._wanted.least * self._scale
 
-    def forget(self) -> None:
-        """Forget what was found, so that all are compared again; as many are as near as the limit."""
-        self.found = BlockDistances(self.grid, self.template, np.zeros(0, np.int64), np.zeros(0, np.float32))
-
-    def measure(self, places: Ints) -> None:
-        """Compare the template with what is at places."""
-        places = places[places < len(self.grid.values) - self.template.shifts[-1]]
-        self._join(self.grid.measure(self.template, places, self._limit))
+    def measure(self, places: Ints, known: tuple[int, Floats] | None = None) -> None:
+        """Compare the template with what is at places; known: the number of a block, and its products with these."""
+        inside = places < len(self.grid.values) - self.template.shifts[-1]
+        if not inside.all():
+            places, known = places[inside], known and (known[0], known[1][:, inside])
+        self._join(self.grid.measure(self.template, places, self._limit, known))
 
     def choose(self, first: int, products: Floats) -> None:
         """Look at the places from first on, as many as there are.

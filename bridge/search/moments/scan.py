@@ -41,13 +41,14 @@ _IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
 class Scanned:
     """What a scan finds: spans at the query's speed, those but for an offset, those that may equal it, at other speeds.
 
-    equal: spans that may equal the query.
+    equal: spans that may equal the query; is_complete: no span is missed that is as near as one of the others.
     """
 
     same: Nearest
     shifted: Nearest
     equal: Nearest
     others: list[Nearest]
+    is_complete: bool
 
 
 def pace(rows: Rows) -> list[Paced]:
@@ -176,14 +177,12 @@ class Timesteps(Mapping[int, PreparedRows]):
         self._find_places(paced, grid)
         others = [one.found.select(rivals, farthest)[0] for one in paced]
         equal, _ = own.found.choose_phases(own.found.below(_EQUAL, _MOST_EQUAL))
-        shifted = self._find_changes(grid, queries[0], rivals, max(_EQUAL, _SHIFTED * farthest))
-        return Scanned(same, shifted, equal, others)
+        shifted, is_complete = self._find_changes(grid, queries[0], rivals, max(_EQUAL, _SHIFTED * farthest))
+        is_complete &= all(one.is_complete for one in (own, *paced))
+        return Scanned(same, shifted, equal, others, is_complete)
 
     def _find_places(self, searches: Sequence[NearestPlaces], grid: BlockGrid) -> None:
-        """Let searches that are all of blocks, or all of changes, find their places.
-
-        All are compared where cells hardly tell what is near.
-        """
+        """Let searches that are all of blocks, or all of changes, find their places."""
         if grid.few is not None:
             for search in searches:
                 search.measure(grid.few[grid.few % search.template.every == 0])
@@ -191,22 +190,22 @@ class Timesteps(Mapping[int, PreparedRows]):
             compare_all(searches, self._columns)
         else:
             cells = self.cells[searches[0].template.is_of_changes]
-            bounded = [one for one in searches if find_in_cells(one, cells)]
-            compare_all(bounded, self._columns, cells.places)
-            compare_all([one for one in searches if one not in bounded], self._columns)
+            for search in searches:
+                find_in_cells(search, cells)
+            compare_all(searches, self._columns, cells.places)
 
-    def _find_changes(self, grid: BlockGrid, query: Paced, count: int, limit: float) -> Nearest:
-        """Return the spans that are nearest but for an offset: those that change as the query does.
+    def _find_changes(self, grid: BlockGrid, query: Paced, count: int, limit: float) -> tuple[Nearest, bool]:
+        """Return the spans that are nearest but for an offset: those that change as the query does; whether all are.
 
         Their differences from the query count three times, and one of changes is that of two blocks.
         """
         if len(query.rows) < 2 * BLOCK:
-            return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
+            return Nearest(query, np.zeros(0, np.int64), np.zeros((0, 2), np.int64)), True
         step = APART * CHANGE
         template = BlockTemplate.of(query, step, step, changes=True)
         places = NearestPlaces(grid, template, Wanted(template.per_span * count, COARSE * limit))
         self._find_places([places], grid)
-        return places.found.select(count, limit)[0]
+        return places.found.select(count, limit)[0], places.is_complete
 
     def _columns(self, every: int, changes: bool, first: int) -> Floats:  # noqa: FBT001  (as compare_all calls it)
         """Return what is stored of every so many-th block from the first one on, or of the changes from there [D, n].

@@ -54,11 +54,15 @@ CANDIDATES: Final = 40
 _STEPS: Final = 1000  # of a query or a hit, at most, that are aligned if no bounds are sought
 _EPISODES: Final = 150  # scanned where not all are
 
+_COMPARED: Final = 1 << 16  # windows, after which the nearest of them do where spans are found in cells
+
 NOT_ALL: Final = (
     f"the {_EPISODES} episodes nearest by windows were compared timestep by timestep, no others: short moments and "
     "copies elsewhere may be missing"
 )
 """Of archives too large for a scan of all timesteps, and of images."""
+
+_SOME: Final = "the spans most likely to be near were compared, not all: some as near as the last hits may be missing"
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,27 +116,31 @@ class MomentSearch:
         limits = MomentLimits(request.top_k, options.max_overlap, options.per_episode)
         stored = None if scaling is None else self._store.load(query.space, scaling)
         window_count, max_refined = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
+        has_cells, is_complete = stored is not None and stored.has_cells, True
         while True:
-            answer = self._archive.index.search(query.space, query.vector, replace(request, top_k=window_count))
+            wanted = replace(request, top_k=window_count, budget=_COMPARED if has_cells else None)
+            answer = self._archive.index.search(query.space, query.vector, wanted)
             known = None if stored is None else stored.timesteps
             windows, gone = self._find_windows(answer.columns, query.space, known), set[int]()
             if scaling is None:
-                refs = _make_refs(query.space, windows.select(limits))
+                refs = windows.select(limits).make_refs(query.space)
             else:
                 # With that many episodes among the best windows, the best window of each nearest episode is included.
                 has_nearest = answer.exact and len({*windows.episodes.tolist()}) >= _EPISODES
                 if len(answer.matches) == window_count and not (has_nearest or stored):
                     windows = self._add_episodes(windows, query, request)
                 depth = Depth(limits, max_refined)
-                refs, gone = self._refine(query, windows, stored, request.where, depth)
+                refs, gone, is_complete = self._refine(query, windows, stored, request.where, depth)
             is_exhausted = len(answer.matches) < window_count and (
                 scaling is None or max_refined >= len(windows.scores)
             )
             if len(refs) >= limits.top_k or is_exhausted:
                 few = len(answer.matches) < window_count and len({*windows.episodes.tolist()}) <= _EPISODES
-                if scaling is None or stored or few:
-                    return FoundMoments(refs, answer, len(windows.missing | gone))
-                return FoundMoments(refs, replace(answer, exact=False), len(windows.missing | gone), NOT_ALL)
+                note = "" if scaling is None or stored or few else NOT_ALL
+                if has_cells and not (is_complete and answer.exact):
+                    note = _SOME
+                answer = replace(answer, exact=answer.exact and not note)
+                return FoundMoments(refs, answer, len(windows.missing | gone), note)
             window_count, max_refined = 4 * window_count, 4 * max_refined  # too many overlap or have no file
 
     def align(
@@ -184,8 +192,8 @@ class MomentSearch:
         stored: AllTimesteps | None,
         where: Where,
         depth: Depth,
-    ) -> tuple[list[EpisodeRef], set[int]]:
-        """Return the moments refined from the best windows and spans, and the episodes without an unchanged file.
+    ) -> tuple[list[EpisodeRef], set[int], bool]:
+        """Return moments refined from windows and spans, episodes without an unchanged file, and whether all were met.
 
         stored: all timesteps, None = take those of the windows' episodes. Of what is stored the files of hits alone are
         looked at.
@@ -199,10 +207,12 @@ class MomentSearch:
             timesteps, gone = stored.timesteps, {*stored.absent}
             allowed = None if where == EVERYTHING else np.array(self._archive.catalog.query.ids(where), np.int64)
         if timesteps is None:
-            return [], gone
+            return [], gone, True
         while True:
             passing = allowed if not gone else np.setdiff1d(timesteps.episodes if allowed is None else allowed, [*gone])
-            moments = find_best(prepared, query.source, windows, timesteps, replace(depth, allowed=passing))
+            moments, is_complete = find_best(
+                prepared, query.source, windows, timesteps, replace(depth, allowed=passing)
+            )
             rows = self._episode_rows.load(ids := {moment.episode for moment in moments})
             lanes = self._lanes.load_current(rows.values(), space, scaling, {} if stored is None else timesteps)
             if not (missing := ids - lanes.keys()):
@@ -211,7 +221,7 @@ class MomentSearch:
                 missing |= self._find_missing(timesteps.episodes)
             gone |= missing
         make = partial(_make_moment_ref, space, prepared)
-        return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in moments], gone
+        return [make(moment, rows[moment.episode], lanes[moment.episode]) for moment in moments], gone, is_complete
 
     def _find_missing(self, episodes: Ints) -> set[int]:
         """Return the episodes without a file."""
@@ -252,14 +262,6 @@ class MomentSearch:
             return space.scaling
         catalog = self._archive.catalog
         return lane_statistics(catalog, layouts_with(catalog, space.lanes), space.lanes)
-
-
-def _make_refs(space: Space, windows: FoundWindows) -> list[EpisodeRef]:
-    spans, names = windows.spans.tolist(), tuple(lane.name for lane in space.lanes)
-    return [
-        make_ref(windows.rows[episode], score, (span[0], span[1]), names)
-        for episode, span, score in zip(windows.episodes.tolist(), spans, windows.scores.tolist(), strict=True)
-    ]
 
 
 def _make_moment_ref(

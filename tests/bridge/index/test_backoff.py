@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,9 @@ def test_vectors_without_structure_are_soon_scanned_and_answers_stay_the_same(tm
     routes = [route for route, _ in answers]
     assert routes[0] != "scan"
     assert routes.count("scan") > 40
+    budget = rank_all((copy,), queries[0], None, replace(ASKED, budget=1000), metric=metric).found[0]
+    assert (budget.route, budget.exact) == ("lists", False)  # which costs little, so that it is never left alone
+    assert budget.scored < len(rows)
     plain = SearchCopy(copy.segment)
     for query, (_, matches) in zip(queries, answers, strict=True):
         assert found(plain, query / np.linalg.norm(query), metric)[1] == matches

@@ -129,8 +129,7 @@ PARTS = ("same", "shifted", "equal")
 def small_cells(monkeypatch):
     monkeypatch.setattr(block_distances, "_FEW", 0)  # so that not all places of few episodes are compared
     monkeypatch.setattr(block_distances, "_SHARE", 0)
-    monkeypatch.setattr(cell_scan, "_AT_ONCE", 64)  # so that limits are lowered many times
-    monkeypatch.setattr(cell_scan, "_MEASURED", 1)
+    monkeypatch.setattr(cell_scan, "_CELLS", 2)  # so that limits are lowered many times
     monkeypatch.setattr(nearest_places, "_PLACES", 64)
     monkeypatch.setattr(cells, "_MEMBERS", 8)
 
@@ -143,16 +142,15 @@ def make_query(kind, seed, steps, noise):
     return Timesteps.of({number: PreparedRows(rows) for number, rows in moving.items()}), pace(query)
 
 
-@pytest.mark.parametrize("most_near", [1e9, -1], ids=["cells tell what is near", "they do not"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_cells_find_what_all_comparisons_do(kind, most_near, small_cells, monkeypatch):
-    monkeypatch.setattr(nearest_places, "SURE", 1)
-    monkeypatch.setattr(cell_scan, "_MOST_NEAR", most_near)
+def test_cells_find_what_all_comparisons_do(kind, small_cells, monkeypatch):
+    monkeypatch.setattr(cell_scan, "MOST", 1e9)
     timesteps, paced = make_query(*kind)
     for ids in (None, np.arange(0, 200, 3)):
         expected = timesteps.scan(paced, 5, ids)
         for count in (200, 150):
             found = with_cells(timesteps, count).scan(paced, 5, ids)
+            assert found.is_complete
             for near, wanted in zip(
                 (*(getattr(found, part) for part in PARTS), *found.others),
                 (*(getattr(expected, part) for part in PARTS), *expected.others),
@@ -163,20 +161,29 @@ def test_cells_find_what_all_comparisons_do(kind, most_near, small_cells, monkey
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cells_miss_no_place_that_is_much_nearer_than_the_farthest_found(kind, small_cells, monkeypatch):
-    monkeypatch.setattr(cell_scan, "_MOST_NEAR", 1e9)
+def test_however_few_members_are_compared_no_equal_place_is_missed_and_others_only_if_it_is_said(
+    kind, small_cells, monkeypatch
+):
     timesteps, (query, *_) = make_query(*kind)
-    grid = block_distances.BlockGrid(
-        timesteps.episodes, timesteps.lengths, timesteps._block_edges, timesteps.blocks, timesteps.changes
-    )
-    found, everything = (
-        nearest_places.NearestPlaces(grid, scan._template(query), nearest_places.Wanted(40, least=1e-4)) for _ in "ab"
-    )
-    assert cell_scan.find_in_cells(found, with_cells(timesteps, 200).cells[0])
+    grid = timesteps._grid
+    wanted = nearest_places.Wanted(40, least=1e-4)
+    everything = nearest_places.NearestPlaces(grid, scan._template(query), wanted)
     nearest_places.compare_all([everything], timesteps._columns)
-    farthest = max(nearest_places.SURE**2 * np.sort(found.found.distances)[:40].max(), 1e-4)
-    expected = everything.found.places[everything.found.distances < 0.999 * farthest]
-    assert {*expected.tolist()} <= {*found.found.places.tolist()}
+    expected = everything.found
+    complete = []
+    for most in (0.01, 0.1, 0.3, 1, 100):
+        monkeypatch.setattr(cell_scan, "MOST", most)
+        search = nearest_places.NearestPlaces(grid, scan._template(query), wanted)
+        cell_scan.find_in_cells(search, with_cells(timesteps, 200).cells[0])
+        found = {*search.found.places.tolist()}
+        assert {*expected.places[expected.distances < 0.99e-4].tolist()} <= found
+        near = expected.distances < 0.999 * np.sort(expected.distances)[:40].max()
+        if search.is_complete:
+            assert {*expected.places[near].tolist()} <= found
+        complete.append(search.is_complete)
+    assert complete == sorted(complete)
+    assert complete[-1]
+    assert not all(complete)
 
 
 def test_episodes_that_are_not_allowed_or_too_short_are_not_scanned():
@@ -328,8 +335,9 @@ def test_cells_are_stored_with_timesteps_and_made_anew_where_they_are_damaged_or
 
     def find(number):
         with TrajectoryRetriever(tmp_path) as retriever:
-            best = retriever.search_moments(rows[number][3:15], 1)[0]
-        assert (best.episode_id, best.span, best.score) == (str(number), (3, 15), 1.0)
+            hits = retriever.search_moments(rows[number][3:15], 1)
+        assert (hits[0].episode_id, hits[0].span, hits[0].score) == (str(number), (3, 15), 1.0)
+        return hits
 
     find(7)
     stored(tmp_path, episodes[40:42], plan=WindowPlan(scales=SCALES))
@@ -339,8 +347,13 @@ def test_cells_are_stored_with_timesteps_and_made_anew_where_they_are_damaged_or
     find(7)
     assert len(path.read_bytes()) == len(content) // 40 * 42
     stored(tmp_path, episodes[42:], plan=WindowPlan(scales=SCALES))
-    find(49)
+    hits = find(49)
+    assert (hits.exact, hits.answered.notes) == (True, ())
     assert len(path.read_bytes()) == len(content) // 40 * 50
+    monkeypatch.setattr(cell_scan, "MOST", 0.01)
+    monkeypatch.setattr(cell_scan, "_CELLS", 1)
+    hits = find(49)
+    assert (hits.exact, hits.answered.notes) == (False, (moment_search._SOME,))
 
 
 def test_an_archive_too_large_to_be_scanned_says_that_not_all_was_compared(archive, monkeypatch):
