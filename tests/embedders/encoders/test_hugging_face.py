@@ -14,9 +14,6 @@ from embedders.encoders.local_encoder import LocalEncoder
 from embedders.image.testing import FrameEncoderContract
 from wshard.errors import EmbedderError
 
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed: pip install 'wshard[encoders]'"
-)
 torch = pytest.importorskip("torch")
 
 WORDS = "Gripper holds the red block."
@@ -24,6 +21,8 @@ WORDS = "Gripper holds the red block."
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
+    # Imported here, and not by each process that collects tests: it takes as long as twenty of them.
+    pytest.importorskip("transformers", reason="transformers is not installed: pip install 'wshard[encoders]'")
     made = {}
 
     def write(kind):
@@ -95,6 +94,7 @@ class TestVideo(TestDino):
 )
 def test_features_are_those_of_the_library(folders, kind):
     folder = folders(kind)
+    transformers = importlib.import_module("transformers")
     frames = np.random.default_rng(0).integers(0, 256, (2, 24, 40, 3), np.uint8)
     name = {"clip": "CLIP", "siglip": "Siglip", "siglip2": "Siglip2", "dinov2": "CLIP"}[kind]
     if kind == "siglip2":
