@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 import subprocess
@@ -12,13 +13,10 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
-import metaworld
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metaworld.policies import ENV_POLICY_MAP
 from paths import ROOT
 
 from demo.record import Summary, record, record_all
@@ -76,6 +74,9 @@ def test_a_plan_out_of_range_is_refused(wrong: dict[str, int]):
 
 def replay_arm(job: Job, actions: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
     """Execute recorded actions in a fresh environment; beside them, ask the scripted policy what it would do."""
+    import metaworld  # noqa: PLC0415  (which every process that collects tests would import)
+    from metaworld.policies import ENV_POLICY_MAP  # noqa: PLC0415
+
     benchmark = metaworld.MT1(job.task, seed=42)
     env, policy = benchmark.train_classes[job.task](), ENV_POLICY_MAP[job.task]()
     env.set_task(benchmark.train_tasks[job.episode])
@@ -126,7 +127,7 @@ def test_a_camera_episode_is_what_the_environment_shows_under_the_recorded_actio
     job = job_of(task, 5)
     recorded = load_wshard(recorded(task, 5))
     lanes = recorded.lanes()
-    env = gymnasium.make(task, render_mode="rgb_array", max_episode_steps=1000)
+    env = importlib.import_module("gymnasium").make(task, render_mode="rgb_array", max_episode_steps=1000)
     state, _ = env.reset(seed=job.seed)
     physics: Any = env.unwrapped
     rate = 1 / getattr(physics, "tau", getattr(physics, "dt", 1 / 30))

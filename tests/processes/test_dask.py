@@ -13,11 +13,10 @@ import time
 from contextlib import ExitStack
 from random import Random
 
-import distributed
 import numpy as np
 import pytest
 from bridge_episodes import episode, save, vectors_of
-from dask_cluster import running_scheduler, running_worker, say_who, square_all
+from dask_cluster import client_of, running_scheduler, running_worker, say_who, square_all
 
 from bridge.support.workers import workers
 from wshard import TrajectoryIngestor
@@ -106,7 +105,7 @@ class Cluster(ExitStack):
         self.enter_context(running_worker(folder, self.address, count=2))
 
     def worker(self):
-        with distributed.Client(f"tcp://{self.address}", set_as_default=False) as client:
+        with client_of(self.address) as client:
             return client.submit(os.getpid, pure=False).result()
 
 

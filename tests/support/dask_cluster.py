@@ -10,8 +10,6 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import distributed
-
 HERE = Path(__file__).resolve().parent
 DASK = [sys.executable, "-m", "dask"]
 
@@ -67,11 +65,18 @@ def wait_for_address(log):
     raise AssertionError(log.read_text())
 
 
+def client_of(address):
+    """Return a client of the cluster at this address."""
+    from distributed import Client  # noqa: PLC0415  (which every process that collects tests would import)
+
+    return Client(f"tcp://{address}", set_as_default=False)
+
+
 @contextmanager
 def running_worker(folder, address, *, count=1):
     """Run so many workers of one thread each, once the scheduler knows them."""
     options = ["--nworkers", count, "--nthreads", "1", "--no-dashboard", "--local-directory", folder]
     with started(["worker", f"tcp://{address}", *options], log=folder / "workers.log"):
-        with distributed.Client(f"tcp://{address}", set_as_default=False) as client:
+        with client_of(address) as client:
             client.wait_for_workers(count, timeout=90)
         yield
