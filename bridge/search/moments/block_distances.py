@@ -16,6 +16,8 @@ import numpy as np
 from bridge.search.moments.blocks import APART, BLOCK, CHANGE, count_blocks
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from bridge.alignment.arrays import Ints, Rows
     from bridge.search.moments.blocks import Floats
 
@@ -139,9 +141,10 @@ class BlockGrid:
         return int(self.lengths.max())
 
     @cached_property
-    def share(self) -> float:
-        """The share of the timesteps that is to be found, of all that could be."""
-        return float(self.lengths.sum()) / (APART * len(self.values))
+    def is_open(self) -> NDArray[np.bool_] | None:
+        """Whether each place is one of an episode to be found [n]; None if all are."""
+        found = self.lengths > 0
+        return None if found.all() else np.repeat(found, np.diff(self.edges))
 
     @cached_property
     def few(self) -> Ints | None:

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from bridge.search.moments.nearest_places import NearestPlaces
 
 MOST: Final = 32
-"""Members compared for each place that is likely met, a few more at most, and more where few may be found.
+"""Members compared for each place that is likely met, a few more at most.
 
 So the time of a search is bounded, however large an archive is. More are near only where hardly anything is like
 anything else.
 """
 
 _CELLS: Final = 32  # the nearest ones, of which members are compared first; then twice as many, and so on
+_CLOSED: Final = 8  # times as many members that are not to be found are met, until all places are compared
 _RARE: Final = 8  # so many cells are nearer to a block than the distance that says how much is like it
 
 
@@ -58,24 +59,32 @@ class CellScan:
         Those of the nearest cells come first. Once many members are compared, of the others only those come that no
         search may miss. The second are the products of the block's weights and what is there.
         """
-        gaps, count = self._distances - self._cells.farthest, _CELLS
-        left = MOST * search.likely / search.grid.share
+        most = MOST * search.likely
+        gaps, count, left, closed = self._distances - self._cells.farthest, _CELLS, most, 0
         while True:
             squares = search.squares if left > 0 else search.least
             near = np.flatnonzero(gaps <= np.sqrt(squares))
             if left <= 0 and (gaps <= np.sqrt(search.squares)).any():
-                search.is_complete = False
+                search.is_complete, search.is_crowded_out = False, closed > most
             if not len(near) or not squares:
                 return
             if count < len(near) and left > 0:
                 near = np.sort(near[np.argpartition(self._distances[near], count)[:count]])
             members = self._cells.find_far(near, self._distances[near] - np.float32(np.sqrt(squares)))
+            places = self._cells.apart * self._cells.members.take(members).astype(np.int64) - self._shift
+            may_begin = (places >= 0) & (places % self._every == 0)
+            if search.grid.is_open is not None:
+                is_open = search.grid.is_open.take(places, mode="clip")
+                may_begin &= is_open
+                closed += int(np.count_nonzero(~is_open))
+                if closed > _CLOSED * most:
+                    search.is_crowded_out = True
+                    return
+            members, places = members[may_begin], places[may_begin]
             distances, products = self._compare(self._cells.values.take(members, axis=0))
             chosen = np.flatnonzero(distances <= np.float32(squares) + self._slack)
-            places = self._cells.apart * self._cells.members.take(members[chosen]).astype(np.int64) - self._shift
-            is_begin = (places >= 0) & (places % self._every == 0)
-            if is_begin.any():
-                yield places[is_begin], products[:, chosen[is_begin]]
+            if len(chosen):
+                yield places[chosen], products[:, chosen]
             gaps[near], count, left = np.inf, 2 * count, left - len(members)
 
     def _compare(self, values: Floats) -> tuple[Floats, Floats]:

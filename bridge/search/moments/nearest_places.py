@@ -36,7 +36,10 @@ class Wanted:
 
 
 class NearestPlaces:
-    """The places nearest to a template that were found until now; is_complete: none of these is missed."""
+    """The places nearest to a template that were found until now.
+
+    is_complete: none of these is missed; is_crowded_out: most that is near is not to be found.
+    """
 
     def __init__(self, grid: BlockGrid, template: BlockTemplate, wanted: Wanted) -> None:
         self.template, self.grid = template, grid
@@ -47,7 +50,7 @@ class NearestPlaces:
         self._near_count = 0
         self._limit = max(wanted.limit, wanted.least)
         self._scale = template.scale * (1 + ROUNDING)
-        self.is_complete = True
+        self.is_complete, self.is_crowded_out = True, False
 
     @property
     def squares(self) -> float:

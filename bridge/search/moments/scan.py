@@ -34,6 +34,7 @@ _RIVALS: Final = 4  # spans at the query's own speed for each at another, which 
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
 _SHIFTED: Final = 4 / 9  # of the distance of spans as they are, up to which others but for an offset may rank before
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
+_FEW: Final = 1 << 15  # places that are compared, each, sooner than cells are looked at
 _IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
 
 
@@ -182,17 +183,30 @@ class Timesteps(Mapping[int, PreparedRows]):
         return Scanned(same, shifted, equal, others, is_complete)
 
     def _find_places(self, searches: Sequence[NearestPlaces], grid: BlockGrid) -> None:
-        """Let searches that are all of blocks, or all of changes, find their places."""
-        if grid.few is not None:
-            for search in searches:
-                search.measure(grid.few[grid.few % search.template.every == 0])
-        elif not self.cells or not searches:
+        """Let searches that are all of blocks, or all of changes, find their places.
+
+        All are compared where most of what is near does not pass a filter, as then cells hardly tell what is near.
+        """
+        if not searches:
+            return
+        if not self.cells or (grid.few is not None and len(grid.few) <= _FEW):
+            self._compare_all(searches, grid)
+            return
+        cells = self.cells[searches[0].template.is_of_changes]
+        for search in searches:
+            find_in_cells(search, cells)
+        crowded_out = [one for one in searches if one.is_crowded_out]
+        compare_all([one for one in searches if one not in crowded_out], self._columns, cells.places)
+        self._compare_all(crowded_out, grid)
+
+    def _compare_all(self, searches: Sequence[NearestPlaces], grid: BlockGrid) -> None:
+        """Compare searches with all places: each, if these are few, else all in their order."""
+        if grid.few is None:
             compare_all(searches, self._columns)
-        else:
-            cells = self.cells[searches[0].template.is_of_changes]
-            for search in searches:
-                find_in_cells(search, cells)
-            compare_all(searches, self._columns, cells.places)
+        for search in searches:
+            if grid.few is not None:
+                search.measure(grid.few[grid.few % search.template.every == 0])
+            search.is_complete = True
 
     def _find_changes(self, grid: BlockGrid, query: Paced, count: int, limit: float) -> tuple[Nearest, bool]:
         """Return the spans that are nearest but for an offset: those that change as the query does; whether all are.

@@ -11,6 +11,7 @@ import numpy as np
 from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
+from bridge.index.filter_cache import FilterCache
 from bridge.pictures.features import FeatureFiles
 from bridge.results import make_ref
 from bridge.search.matches import find_lengths, find_spans
@@ -53,9 +54,7 @@ CANDIDATES: Final = 40
 
 _STEPS: Final = 1000  # of a query or a hit, at most, that are aligned if no bounds are sought
 _EPISODES: Final = 150  # scanned where not all are
-
 _COMPARED: Final = 1 << 16  # windows, after which the nearest of them do where spans are found in cells
-
 NOT_ALL: Final = (
     f"the {_EPISODES} episodes nearest by windows were compared timestep by timestep, no others: short moments and "
     "copies elsewhere may be missing"
@@ -100,6 +99,7 @@ class MomentSearch:
         self._features = FeatureFiles(archive.folder, ENCODER)
         self._lanes = LaneRows(features=self._features)
         self._store = TimestepStore(archive)
+        self._filters = FilterCache(archive.catalog)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
     def store(self, space: Space, pool: Workers, known: Iterable[Part]) -> None:
@@ -116,12 +116,12 @@ class MomentSearch:
         limits = MomentLimits(request.top_k, options.max_overlap, options.per_episode)
         stored = None if scaling is None else self._store.load(query.space, scaling)
         window_count, max_refined = max(WINDOWS, 2 * limits.top_k), max(CANDIDATES, 3 * limits.top_k)
-        has_cells, is_complete = stored is not None and stored.has_cells, True
+        has_cells = stored is not None and stored.has_cells
+        bounded = replace(request, budget=_COMPARED if has_cells and request.where == EVERYTHING else None)
         while True:
-            wanted = replace(request, top_k=window_count, budget=_COMPARED if has_cells else None)
-            answer = self._archive.index.search(query.space, query.vector, wanted)
+            answer = self._archive.index.search(query.space, query.vector, replace(bounded, top_k=window_count))
             known = None if stored is None else stored.timesteps
-            windows, gone = self._find_windows(answer.columns, query.space, known), set[int]()
+            windows, gone, is_complete = self._find_windows(answer.columns, query.space, known), set[int](), True
             if scaling is None:
                 refs = windows.select(limits).make_refs(query.space)
             else:
@@ -205,14 +205,13 @@ class MomentSearch:
             allowed = None
         else:
             timesteps, gone = stored.timesteps, {*stored.absent}
-            allowed = None if where == EVERYTHING else np.array(self._archive.catalog.query.ids(where), np.int64)
+            allowed = self._filters.find_episodes(where, self._archive.catalog.instant().clock)
         if timesteps is None:
             return [], gone, True
         while True:
             passing = allowed if not gone else np.setdiff1d(timesteps.episodes if allowed is None else allowed, [*gone])
-            moments, is_complete = find_best(
-                prepared, query.source, windows, timesteps, replace(depth, allowed=passing)
-            )
+            depth = replace(depth, allowed=passing)
+            moments, is_complete = find_best(prepared, query.source, windows, timesteps, depth)
             rows = self._episode_rows.load(ids := {moment.episode for moment in moments})
             lanes = self._lanes.load_current(rows.values(), space, scaling, {} if stored is None else timesteps)
             if not (missing := ids - lanes.keys()):

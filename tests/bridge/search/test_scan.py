@@ -186,6 +186,21 @@ def test_however_few_members_are_compared_no_equal_place_is_missed_and_others_on
     assert not all(complete)
 
 
+def test_where_a_filter_excludes_what_is_near_all_others_are_compared(small_cells, monkeypatch):
+    monkeypatch.setattr(cell_scan, "MOST", 0.05)
+    random = np.random.default_rng(8)
+    near = random.normal(size=(40, 4)).cumsum(axis=0)
+    rows = {number: near + 0.1 * random.normal(size=near.shape) for number in range(150)}
+    rows |= {number: random.normal(size=(40, 4)).cumsum(axis=0) for number in range(150, 200)}
+    timesteps, paced = Timesteps.of({number: PreparedRows(one) for number, one in rows.items()}), pace(near[:8])
+    monkeypatch.setattr(scan, "_FEW", 0)
+    expected, found = (one.scan(paced, 5, np.arange(150, 200)) for one in (timesteps, with_cells(timesteps, 200)))
+    assert found.is_complete
+    assert (found.same.episodes == expected.same.episodes).all()
+    assert (found.same.spans == expected.same.spans).all()
+    assert not with_cells(timesteps, 200).scan(paced, 5).is_complete
+
+
 def test_episodes_that_are_not_allowed_or_too_short_are_not_scanned():
     timesteps = Timesteps.of(
         {number: PreparedRows(rows) for number, rows in {**EPISODES, 99: SPAN[:3], 98: SPAN[:9]}.items()}
