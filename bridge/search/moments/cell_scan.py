@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bridge.search.moments.cells import Cells
     from bridge.search.moments.nearest_places import NearestPlaces
 
-MOST: Final = 32
+MOST: Final = 16
 """Members compared for each place that is likely met, a few more at most.
 
 So the time of a search is bounded, however large an archive is. More are near only where hardly anything is like
