@@ -74,16 +74,14 @@ class IngestReport:
     """Summary of an ingest run; numbers count episodes.
 
     missing: files of catalogued episodes below the folders that do not exist. embedded: episodes that got vectors, or
-    new ones because the statistics changed. bridged: those of them with gaps (NaN) that were
-    interpolated. tasks: episodes whose task description was embedded. flagged: episodes with findings of quality
-    checks, but for those that had some before this run. failed: skipped episodes with the reason. unembedded:
-    catalogued episodes without a vector, with the reason. replaced: missing episodes whose files were overwritten
-    by others. earlier: what became of episodes whose locations were read otherwise before. stale: snapshots without
-    all of their episodes, where some changed or were removed. delayed: why the index is behind the ledger (the next
-    run catches up). unprepared: why neighbour graphs or stored timesteps were not made (searches make them).
-    skipped: number of other files in the
-    folders, by suffix;
-    unread: of them, those of arrays and tables that are not read, with the reason, by their paths.
+    new ones because the statistics changed. bridged: those of them with gaps (NaN) that were interpolated. tasks:
+    episodes whose task description was embedded. flagged: episodes with findings of quality checks, but for those that
+    had some before this run. failed: skipped episodes with the reason. unembedded: catalogued episodes without a
+    vector, with the reason. replaced: missing episodes whose files were overwritten by others. earlier: what became of
+    episodes whose locations were read otherwise before. stale: snapshots without all of their episodes, where some
+    changed or were removed. delayed: why the index is behind the ledger (the next run catches up). unprepared: why
+    neighbour graphs or stored timesteps were not made (searches make them). skipped: number of other files in the
+    folders, by suffix; unread: of them, those of arrays and tables that are not read, with the reason, by their paths.
     spaces: how many episodes got vectors of which lanes; an episode may be in several. alike: lanes that may mean the
     same under different names, or not under one, and the command that maps them. picked: which channels of wider lanes
     are compared, and why, and in which scale. formats: the numbers of locations and of episodes that were read in each
