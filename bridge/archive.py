@@ -15,6 +15,7 @@ from catalog.database.postgresql import is_server
 from catalog.filters.where import EVERYTHING, Where
 from catalog.location import place_of
 from catalog.open import open_place
+from wshard.core.keywords import check_options
 from wshard.core.messages import shown
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.errors import QueryError
@@ -133,7 +134,9 @@ class Archive:
     ) -> IngestReport:
         """Ingest files, folders, tables or rollouts; options as for TrajectoryIngestor.ingest: layout, columns, ..."""
         from bridge.ingest.ingestor import TrajectoryIngestor
+        from wshard.formats.layouts.options import TableOptions
 
+        check_options(Archive.ingest, options, TrajectoryIngestor.ingest, TableOptions)
         return TrajectoryIngestor(self, embedder, lanes=lanes, limits=limits).ingest(paths, **options)
 
     def search(
@@ -150,6 +153,9 @@ class Archive:
 
         Options as for TrajectoryRetriever.search_similar_episodes and search_similar_timesteps: where, text, like, ...
         """
+        from bridge.search.query.options import SearchOptions
+
+        check_options(Archive.search, options, SearchOptions)
         return self.retriever(embedder, lanes=lanes, text_encoder=text_encoder).search(query, top_k, **options)
 
     def moments(
@@ -162,6 +168,9 @@ class Archive:
         **options: Any,
     ) -> Hits:
         """Return the top_k moments most similar to a query. Options as for TrajectoryRetriever.search_moments."""
+        from bridge.search.query.options import MomentOptions
+
+        check_options(Archive.moments, options, MomentOptions)
         return self.retriever(embedder, lanes=lanes).search_moments(query, top_k, **options)
 
     def retriever(
@@ -186,18 +195,21 @@ class Archive:
         """Check the quality of episodes: of files, or of all that match where=... Parameters as for check_episodes."""
         from bridge.quality.check import check_episodes
 
+        check_options(Archive.check, options, check_episodes)
         return check_episodes(self, paths, **options)
 
     def duplicates(self, where: Where | str = "", **options: Any) -> list[Twin]:
         """Return pairs of episodes with the same data. Parameters as for find_duplicates."""
         from bridge.curation.duplicates import find_duplicates
 
+        check_options(Archive.duplicates, options, find_duplicates)
         return find_duplicates(self, where, **options)
 
     def evaluate(self, label: str, where: Where | str = "", **options: Any) -> list[Evaluated]:
         """Return how well searches find episodes of the same label. Parameters as for evaluate_label."""
         from bridge.evaluation.compare import evaluate
 
+        check_options(Archive.evaluate, options, evaluate)
         return evaluate(self, label, where, **options)
 
     def dataset(self, where: Where | str = EVERYTHING, *, missing: Missing = "raise", **options: Any) -> SpanDataset:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, overload
 
 from bridge.answered import Answered
 from bridge.results import EpisodeRef, draw_hit
+from wshard.core.keywords import check_options
 from wshard.core.messages import how_to_install, plural
 from wshard.errors import MissingExtraError
 
@@ -133,7 +134,9 @@ class Hits(list[EpisodeRef]):
         span shorter than a clip has no clips. Raises StaleEpisodeError, DatasetError, FileNotFoundError, NoClipsError.
         """
         from bridge.episodes.clips import ClipPlace, open_clips  # noqa: PLC0415  (searches do not need it)
+        from wshard.training.data.source_dataset import SourceDataset  # noqa: PLC0415
 
+        check_options(Hits.dataset, options, SourceDataset)
         places = [ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.length or None) for ref in self]
         return open_clips(places, weights, options, missing=missing)
 

@@ -42,9 +42,11 @@ from embedders.windows import BOTH, WindowPlan, as_plans
 from wshard.core.chunks.files import locate
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.files.schemes import place_of
+from wshard.core.keywords import check_options
 from wshard.core.messages import shown
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning
+from wshard.formats.layouts.options import TableOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -217,6 +219,7 @@ class TrajectoryIngestor:
         tables nor rollouts.
         """
         started = time.perf_counter()
+        check_options(TrajectoryIngestor.ingest, columns, TableOptions)
         if prune not in (True, False, "cautiously"):
             raise IngestError(f"prune: expected True, False or 'cautiously', found {shown(prune)}")
         texts = load_text_encoder(text_encoder)  # errors are raised before anything is written

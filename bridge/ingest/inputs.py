@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +45,8 @@ def read_inputs(
 ) -> IngestInputs:
     """Return the paths to ingest; columns: TableOptions by name.
 
-    Raises IngestError, LayoutError, TypeError for an unknown option, and what `record` raises.
+    Raises IngestError, LayoutError, and what `record` raises.
     """
-    if unknown := {*columns} - {one.name for one in fields(TableOptions)}:
-        raise TypeError(f"ingest: unexpected option {', '.join(sorted(unknown))!r}")
     columns = {name: value for name, value in columns.items() if value}
     table = TableOptions(**columns | {"actions": _listed(columns.get("actions", ()))}) if columns else None
     if layout is not None and table is not None:

@@ -21,6 +21,7 @@ from bridge.search.ranking.rankers import join_coverage, join_explanations
 from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.spaces.lanes import named_lanes
 from embedders.text.base import as_text_encoder
+from wshard.core.keywords import check_options
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ class TrajectoryRetriever:
         self._catalog = self._archive.catalog
         self._queries = QueryPreparer(self._catalog, embedder, names)
         self._lanes = None if names is None else [*names]
-        self._stored = StoredVectors(self._archive)
-        self._changes = ChangeCheck()
+        self._stored, self._changes = StoredVectors(self._archive), ChangeCheck()
         self._rows = EpisodeRows(self._catalog)
         self._episodes = EpisodeSearch(
             self._archive, self._rows, self._stored, encoder, self._queries.embedder_for,
@@ -262,14 +262,14 @@ class TrajectoryRetriever:
 
     def search(self, query: Query | None = None, top_k: int = 10, **options: Any) -> Hits:
         """Search for episodes, or for windows with windows_only=True or windows=...; options as for those searches."""
+        check_options(TrajectoryRetriever.search, options, SearchOptions)
         return self._search(query, SearchOptions(top_k=top_k, **options))
 
     def _search(self, query: Query | None, options: SearchOptions) -> Hits:
         question, is_frame = read_question(self._catalog, query, options)
         if question is not None:
             return self.pictures.fuse(question, options, None if is_frame else query, self._search)
-        started = time.perf_counter()
-        distinct = options.distinct or not options.of_windows
+        started, distinct = time.perf_counter(), options.distinct or not options.of_windows
         request = Request(options.top_k, options.filters, distinct=distinct, explain=options.explain)
         examples = self._queries.read(query, options)
         given, request = request.where, self._queries.narrow(request, examples, options)

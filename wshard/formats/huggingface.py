@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from wshard.core.chunks.manifest import safe_name
 from wshard.core.container.codec import CompressionType
 from wshard.core.episode.file import load_wshard, save_wshard
+from wshard.core.keywords import check_options
 from wshard.core.plugins import import_library
 from wshard.errors import EpisodeError, FormatError, HubError, MissingExtraError
 from wshard.formats.table_rows import columns_of, episodes_of
@@ -220,11 +221,13 @@ class HuggingFaceAdapter:
 
 def upload_to_hub(episodes: Sequence[Episode], repo_id: str, token: str | None = None, **kwargs: Any) -> str:
     """Upload episodes; kwargs are those of HuggingFaceAdapter.upload_episodes. Returns the repository's URL."""
+    check_options(upload_to_hub, kwargs, HuggingFaceAdapter.upload_episodes)
     return HuggingFaceAdapter(token).upload_episodes(episodes, repo_id, **kwargs)
 
 
 def download_from_hub(repo_id: str, token: str | None = None, **kwargs: Any) -> list[Episode]:
     """Download episodes; kwargs are those of HuggingFaceAdapter.download_episodes."""
+    check_options(download_from_hub, kwargs, HuggingFaceAdapter.download_episodes)
     return HuggingFaceAdapter(token).download_episodes(repo_id, **kwargs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
+from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from wshard.core.array_fields import DType
 from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.core.episode.step_texts import TASK, text_lanes, texts_of
+from wshard.core.keywords import refuse_unknown
 from wshard.core.media.frames import ImageFrames
 from wshard.core.media.images import encode_image
 from wshard.core.media.video_copy import copy_video
@@ -63,6 +65,9 @@ class RowsSink(DraftSink):
     def __init__(
         self, location: PathOrFile, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
     ) -> None:
+        settings = {*_settings_of(type(self))}
+        for unknown in sorted({*options} - settings):
+            refuse_unknown(type(self).__name__, unknown, settings)
         vars(self).update(options)
         self.count = 0
         self._columns: dict[str, StepColumn] | None = None
@@ -231,3 +236,9 @@ def encode_mp4(channel: Channel, fps: float, codec: str) -> bytes:
     file = io.BytesIO()
     encode_video(channel.data, file, fps=fps, codec=codec)
     return file.getvalue()
+
+
+def _settings_of(sink: type[RowsSink]) -> Iterator[str]:
+    """Yield the options of a class: its annotated attributes, but for those that are the same for all its instances."""
+    for kind in sink.__mro__:
+        yield from (name for name, hint in get_annotations(kind).items() if not str(hint).startswith("ClassVar"))

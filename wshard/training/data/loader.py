@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from wshard.core.arguments import integer, whole_number
+from wshard.core.keywords import check_options
 from wshard.core.messages import plural, shown
 from wshard.errors import DatasetError, NoClipsError, SkippedEpisodeWarning
 from wshard.training.data.batch_slots import BatchSlots, SlotDataset, read_batch
@@ -56,6 +57,7 @@ class ClipLoader:
             raise DatasetError(f"dataset: expected a Dataset (see load_dataset), found {shown(dataset)}")
         if on_error not in ("raise", "skip"):
             raise DatasetError(f"on_error: expected 'raise' or 'skip', found {shown(on_error)}")
+        check_options(type(self), options, ClipSampler)
         self.dataset, self.on_error = dataset, on_error
         self.skipped: dict[str, int] = {}
         self.sampler = ClipSampler(dataset, **options)

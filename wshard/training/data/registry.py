@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.core.files.schemes import local_path, scheme_of
+from wshard.core.keywords import check_options
 from wshard.core.plugins import load_plugin
 from wshard.errors import DatasetError, FormatWarning, UnsupportedFormatError
 from wshard.formats.base import sink_class
@@ -159,16 +160,21 @@ class _TableFormat(DatasetFormat):
             return LeRobotAdapter(os.fspath(path).removeprefix(SCHEME), **kw)
         entry = TABLE.get(cls.name, FormatEntry())
         if entry.reader and not _is_far(path):  # the original's classes take names and paths
-            reader: Dataset = load_plugin(entry.reader, cls.name, unknown=DatasetError)(path=local_path(path), **kw)
-            return reader
+            reader = load_plugin(entry.reader, cls.name, unknown=DatasetError)
+            check_options(reader, kw, reader)
+            opened: Dataset = reader(path=local_path(path), **kw)
+            return opened
+        check_options(SourceDataset, kw, SourceDataset)
         return SourceDataset([open_location(path, cls.name)], **kw)
 
     @classmethod
     def open_writer(cls, path: Place, **kw: Any) -> Writer:
         entry = TABLE.get(cls.name, FormatEntry(sink=cls.name))
         if entry.writer:
-            writer: Writer = load_plugin(entry.writer, cls.name, unknown=DatasetError)(path, **kw)
-            return writer
+            writer = load_plugin(entry.writer, cls.name, unknown=DatasetError)
+            check_options(writer, kw, writer)
+            opened: Writer = writer(path, **kw)
+            return opened
         if not entry.sink:
             raise UnsupportedFormatError(f"format {cls.name!r} is read-only")
         return SinkWriter(make_target(path, cls.name, **kw))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from wshard.core.arguments import array_of, finite_number
+from wshard.core.keywords import check_options
 from wshard.core.messages import shown
 from wshard.errors import DatasetError, EntryNotFoundError
 from wshard.training.data.tensors import as_float_tensor, as_numpy
@@ -157,6 +158,7 @@ def get_scaler(method: str = "zscore", **kw: Any) -> Scaler:
     """Return a scaler by its name: zscore, percentile or none; kw are its parameters. Raises DatasetError."""
     if method not in _SCALERS:
         raise DatasetError(f"Unknown normalizer method {method!r}: expected one of {', '.join(_SCALERS)}")
+    check_options(get_scaler, kw, _SCALERS[method])
     return _SCALERS[method](**kw)
 
 
