@@ -97,9 +97,12 @@ class Shortlist:
 
     def _compare(self, places: Ids) -> None:
         places = np.sort(places)  # adjacent rows are read faster
+        self.add(places, self._multiply(self._lists.rows.take(places)))
+
+    def add(self, places: Ids, products: Vectors) -> None:
+        """Add members at these places [n] with their products [n]. Raises ChecksumError."""
         rows, owners = self._lists.rows.take(places), self._lists.owners.take(places)
         self._segment.checksums.check(owners)
-        products = self._multiply(rows)
         self.compared += len(rows)
         if len(self.rows):
             is_near = products >= self.threshold

@@ -2,7 +2,7 @@
 
 `CURRENT` in `<index>/<archive id>/<fingerprint>/`, the folder of a Space, names the newest copy; in the copy's are:
 
-    vectors.f32       float32 [n, E], little-endian, episode after episode
+    vectors.f32       float32 [n, E], little-endian, episode after episode; list after list if these have one each
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     header.json       origin of the copy (CopyHeader), a CRC32C over that and points.i64, and whether it has lists
     inverted_lists/   inverted lists of the vectors, with sketches (lists_file.py), in a large copy
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 _LAYOUT: Final = 7
 _LISTED: Final = "has_sketched_lists"
+_BATCH_ROWS: Final = 512  # vectors copied at a time
 
 
 @dataclass(frozen=True)
@@ -156,35 +157,51 @@ def write_or_explain(
 @one_blas_thread()  # k-means takes seconds, and runs beside searches with one thread each
 def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None) -> bool:
     """Write the files of a copy; returns whether there are any points."""
-    header, copy_checksum = _write_points(building, header, points)
+    table = _write_vectors(building / VECTORS, points)
+    header, clustering = replace(header, vectors=int(table[2].sum())), None
     if not header.vectors:
         (building / VECTORS).unlink()
         return False
-    clustering = None
     if recluster is not None:
-        with needs_local_disk("memory maps", building):
-            mapped = np.memmap(building / VECTORS, "<f4", "r")
-        vectors = np.asarray(mapped).reshape(header.vectors, header.dim)
-        if (clustering := recluster(vectors)) is not None:
-            lists_file.write(building / LISTS, copy_checksum, vectors, clustering)
+        vectors = _map(building, header)
+        clustering = recluster(vectors)
+        if clustering is not None and len(vectors) == table.shape[1]:
+            table, clustering = _sort_by_list(building / VECTORS, vectors, table, clustering)
+    copy_checksum = _checksum(header, table)
+    with publish(building / POINTS) as file:
+        file.write(np.ascontiguousarray(table).data)
+    if clustering is not None:
+        lists_file.write(building / LISTS, copy_checksum, _map(building, header), clustering)
     stored = {"header": asdict(header), "checksum": copy_checksum, _LISTED: clustering is not None}
     with publish(building / HEADER) as file:
         file.write(json.dumps(stored | {"listless": True} if recluster is leave_for_later else stored).encode())
     return True
 
 
-def _write_points(building: Path, header: CopyHeader, points: Iterable[Point]) -> tuple[CopyHeader, int]:
-    """Write vectors and points; returns the header with the number of vectors, and the checksum of the copy."""
+def _write_vectors(path: Path, points: Iterable[Point]) -> NDArray[np.int64]:
+    """Write the vectors, and return the table of the points [4, episodes]."""
     rows = array("q")
     # Written, not mapped, so that a full disk raises OSError here instead of killing the process by a signal.
-    with publish(building / VECTORS) as file:
+    with publish(path) as file:
         for point in points:
             data = np.ascontiguousarray(point.vectors, "<f4").data
             rows.extend((point.episode, point.seq, len(point.vectors), checksum(data)))
             file.write(data)
-    table = np.frombuffer(rows, np.int64).reshape(-1, 4).T.astype("<i8", order="C")
-    header = replace(header, vectors=int(table[2].sum()))
-    if header.vectors:
-        with publish(building / POINTS) as file:
-            file.write(table.data)
-    return header, _checksum(header, table)
+    return np.frombuffer(rows, np.int64).reshape(-1, 4).T.astype("<i8", order="C")
+
+
+def _map(building: Path, header: CopyHeader) -> Vectors:
+    with needs_local_disk("memory maps", building):
+        mapped = np.memmap(building / VECTORS, "<f4", "r")
+    return np.asarray(mapped).reshape(header.vectors, header.dim)
+
+
+def _sort_by_list(
+    path: Path, vectors: Vectors, table: NDArray[np.int64], clustering: Clustering
+) -> tuple[NDArray[np.int64], Clustering]:
+    """Write vectors, one of each episode, list after list, so that a list is read as one piece; return theirs."""
+    order = np.argsort(clustering.labels, kind="stable")
+    with publish(path) as file:
+        for start in range(0, len(order), _BATCH_ROWS):
+            file.write(vectors.take(order[start : start + _BATCH_ROWS], axis=0).data)
+    return table[:, order], replace(clustering, labels=clustering.labels[order])

@@ -80,6 +80,11 @@ class InvertedLists:
         """The number of members of each list."""
         return np.diff(self.starts)
 
+    @cached_property
+    def are_slices(self) -> bool:
+        """Whether the rows of each list lie together, in its order."""
+        return bool((self.rows == np.arange(len(self.rows), dtype=np.int32)).all())
+
     def restore_clustering(self) -> Clustering:
         """Return the clustering from which the lists were made, by row of the Segment."""
         labels = np.empty(len(self.rows), np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,6 +13,8 @@ from bridge.index.embedded.sketches import SKETCH_ERROR, sketch_query
 from bridge.support.blas_threads import one_blas_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from bridge.index.base import Ids, Vectors
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 _FIRST_LISTS: Final = 2  # lists in the first batch, at least; more where these have less
 _FIRST_MEMBERS: Final = 4  # members than this times top_k
 _MAX_LISTS: Final = 32
+_DENSE: Final = 4  # members of lists, of which one may be among the best: then to read all is quicker
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,7 @@ def scan_lists(segment: Segment, lists: InvertedLists, target: SearchTarget, lim
         batch = order[done : done + min(max(_FIRST_LISTS, few, 4 * done), _MAX_LISTS)]
         batch = batch[: np.count_nonzero(bounds[done : done + len(batch)] >= shortlist.threshold)]
         done += len(batch)
-        scored += _read(lists, batch, query_sketch, shortlist, limits.allowed)
+        scored += _read(segment, lists, batch, query_sketch, shortlist, limits.allowed)
         if limits.budget is not None and scored >= limits.budget and shortlist.threshold > -np.inf:
             proven, ended = False, True
             break
@@ -81,21 +85,37 @@ def scan_lists(segment: Segment, lists: InvertedLists, target: SearchTarget, lim
 
 
 def _read(
-    lists: InvertedLists, batch: Ids, query_sketch: Vectors, shortlist: Shortlist, allowed: NDArray[np.bool_] | None
+    segment: Segment,
+    lists: InvertedLists,
+    batch: Ids,
+    query_sketch: Vectors,
+    shortlist: Shortlist,
+    allowed: NDArray[np.bool_] | None,
 ) -> int:
     """Offer the members of these lists, and return the number of sketches read."""
     lists.checksums.check(batch)
-    starts, frames, ends = lists.starts[batch], lists.frames[batch], np.cumsum(lists.sizes[batch])
-    products, done = np.empty(int(ends[-1]), np.float32), 0
-    for start, end, frame in zip(starts.tolist(), ends.tolist(), frames.tolist(), strict=True):
-        np.dot(lists.sketches[start : start + end - done], query_sketch[frame], out=products[done:end])
-        done = end
-    products += np.float32(SKETCH_ERROR)
-    reaching = (products >= shortlist.threshold).nonzero()[0]
-    offsets = starts - ends + lists.sizes[batch]
+    bounds = _multiply(lists, batch, lists.sketches, query_sketch.take(lists.frames[batch], axis=0))
+    bounds += np.float32(SKETCH_ERROR)
+    reaching = (bounds >= shortlist.threshold).nonzero()[0]
+    ends = np.cumsum(lists.sizes[batch])
+    offsets = lists.starts[batch + 1] - ends
     places = reaching + offsets.take(np.searchsorted(ends, reaching, side="right"))
     if allowed is not None:
         is_allowed = allowed.take(lists.owners.take(places))
         reaching, places = reaching[is_allowed], places[is_allowed]
-    shortlist.offer(places, products.take(reaching))
-    return done
+    if lists.are_slices and _DENSE * len(places) > len(bounds):
+        products = _multiply(lists, batch, segment.vectors, repeat(shortlist.target.query))
+        shortlist.add(places, products.take(reaching))
+    else:
+        shortlist.offer(places, bounds.take(reaching))
+    return len(bounds)
+
+
+def _multiply(lists: InvertedLists, batch: Ids, values: Vectors, queries: Iterable[Vectors]) -> Vectors:
+    """Return the products [n] of the values of these lists' members with a query for each list."""
+    products, done = np.empty(int(lists.sizes[batch].sum()), np.float32), 0
+    slices = zip(lists.starts[batch].tolist(), lists.starts[batch + 1].tolist(), queries, strict=False)
+    for start, stop, query in slices:
+        np.dot(values[start:stop], query, out=products[done : done + stop - start])
+        done += stop - start
+    return products

@@ -53,6 +53,7 @@ class Segment:
     alive: NDArray[np.bool_] = field(init=False)
     checksums: Checksums = field(init=False)
     _order: Ids = field(init=False)
+    _ids: Ids = field(init=False)
     _ends: Ids = field(init=False)
     _choices: dict[int, tuple[Ids | None, RowSelection]] = field(init=False, default_factory=dict)
     _cached: int = field(init=False, default=0)
@@ -63,7 +64,8 @@ class Segment:
         self.alive = np.ones(len(self.episodes), np.bool_)
         self.checksums = Checksums(self.vectors, self.starts, self.sums, "vectors of the search copy")
         self._ends = self.starts[1:]
-        self._order = np.argsort(self.episodes, kind="stable").astype(np.int64, copy=False)
+        self._order = np.argsort(self.episodes).astype(np.int64, copy=False)
+        self._ids = self.episodes[self._order]
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.float32], float]:
@@ -106,9 +108,9 @@ class Segment:
         """Return the positions of the episodes that this segment has and that are alive, in row order."""
         if not len(self.episodes):
             return self._order
-        slots = np.searchsorted(self.episodes, episodes, sorter=self._order).clip(max=len(self.episodes) - 1)
+        slots = self._ids.searchsorted(episodes).clip(max=len(self._ids) - 1)
         positions = self._order[slots]
-        is_present = (self.episodes[positions] == episodes) & self.alive[positions]
+        is_present = (self._ids[slots] == episodes) & self.alive[positions]
         return np.sort(positions[is_present])
 
     def kill(self, episodes: Ids) -> None:

@@ -306,6 +306,18 @@ def test_the_answer_explains_itself(shelf):
     assert shelf.index.search(make_space(), query, Request(5, EVERYTHING)).explained is None
 
 
+def test_vectors_of_episodes_with_one_each_lie_list_after_list_also_when_others_join_them(shelf, tmp_path):
+    space, ids = make_space(), shelf.register(160)
+    assert not opened(shelf, tmp_path).lists.are_slices
+    shelf.put(space, {id_: unit_vectors(1, id_) for id_ in ids[:100]})
+    for step in (lambda: shelf.bury(ids[:3], space), lambda: shelf.put(space, {ids[9]: unit_vectors(1, 9)})):
+        step()
+        check_everything(shelf)
+    shelf.put(space, {id_: unit_vectors(1, id_) for id_ in ids[100:]})
+    assert opened(shelf, tmp_path).lists.are_slices
+    check_everything(shelf)
+
+
 def test_new_vectors_join_the_lists_and_centroids_are_chosen_again_when_the_archive_has_doubled(shelf, tmp_path):
     space, before = make_space(), opened(shelf, tmp_path).lists
     ids = shelf.register(160)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge import Point, Request
-from bridge.index.embedded import lists_file
+from bridge.index.embedded import disk_copy, lists_file
 from bridge.index.embedded.candidates import SearchTarget
+from bridge.index.embedded.disk_copy import CopyHeader
 from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.kmeans import cluster
 from bridge.index.embedded.list_scan import ListScanLimits, scan_lists
@@ -63,15 +64,24 @@ def listed(folder, points):
     return SearchCopy(segment, lists)
 
 
+def written(folder, points):
+    """Return a copy that was written with its lists and opened again."""
+    place, dim = folder / f"copy-{len(list(folder.iterdir()))}", points[0].vectors.shape[1]
+    header = CopyHeader("edition", "space", dim, len(points), sum(len(point.vectors) for point in points))
+    disk_copy.write(place, header, points, cluster)
+    copy = disk_copy.read(place, "edition", "space", len(points))
+    return SearchCopy(copy.segment, copy.lists)
+
+
 def search(copies, query, allowed, request):
     return rank(copies, query, allowed, SearchPlan(request, COSINE, direct_rows=0))
 
 
-def cut(random, vectors):
+def cut(random, vectors, most=30):
     """Return the vectors as points of 1 to 30 windows."""
     points, start = [], 0
     while start < len(vectors):
-        stop = min(len(vectors), start + random.randint(1, 30))
+        stop = min(len(vectors), start + random.randint(1, most))
         points.append(Point(10 * len(points), len(points), vectors[start:stop]))
         start = stop
     return points
@@ -83,11 +93,13 @@ def matches_of(ranking):
 
 @pytest.mark.parametrize("data", DATA)
 def test_lists_give_what_a_scan_gives(data, folder):
-    """7 x 40 cases: filters, counts, distinct, deleted episodes, tails, equal vectors, any queries."""
-    for seed in range(4):
+    """7 x 60 cases: filters, counts, distinct, deleted episodes, tails, equal vectors, any queries, lists in order."""
+    for seed in range(6):
         rng, random = np.random.default_rng([seed, len(data)]), Random(seed)
-        dim = random.choice([1, 3, 16, 40, 70])
-        copy = listed(folder, cut(random, DATA[data](rng, random.randint(20, 700), dim)))
+        dim, are_single = random.choice([1, 3, 16, 40, 70]), seed > 3
+        points = cut(random, DATA[data](rng, random.randint(20, 700), dim), 1 if are_single else 30)
+        copy = (written if are_single else listed)(folder, points)
+        assert copy.lists.are_slices >= are_single
         tail = SearchCopy(Segment.from_points([Point(5, 999, DATA[data](rng, 9, dim))], dim))
         copy.segment.kill(copy.segment.episodes[rng.random(len(copy.segment.episodes)) < 0.1])
         for _ in range(10):
