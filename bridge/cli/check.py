@@ -65,7 +65,8 @@ def check(
         from bridge.present.findings import present_checkup
 
         compared = len(done) - len(done.alone)
-        print_items(map(present_checkup, shown), checked=len(done), compared=compared, flagged=len(flagged))
+        counts = {"checked": len(done), "compared": compared, "flagged": len(flagged)}
+        print_items(map(present_checkup, shown), **counts, unread=dict(done.unread))
     else:
         rows = [row for one in shown for row in _rows(one)]
         if rows:

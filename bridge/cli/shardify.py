@@ -147,9 +147,10 @@ def shardify(
         named = _ask_for_tasks(data_dir) if interactive else tasks or []
         chosen = _name_places(paths, data_dir, named)
     folders = {name: Path(to) if to else Path(output_dir, task_name or name, "shards") for name in chosen}
-    jobs = {name: list_jobs(places, how, remembered=remembered_in(archive)) for name, places in chosen.items()}
+    unread, known = dict[str, str](), remembered_in(archive)
+    jobs = {name: list_jobs(places, how, remembered=known, unread=unread) for name, places in chosen.items()}
     reports = [_export(jobs[name], folders[name], options, field or [], mode) for name in chosen]
-    _print_reports(reports, as_json=as_json)
+    _print_reports(reports, unread if as_json else None)
 
 
 def _name_places(paths: Sequence[str] | None, data_dir: str, tasks: Sequence[str]) -> dict[str, Sequence[Any]]:
@@ -217,16 +218,17 @@ def _export(
         return export(jobs, folder, options, fields=field, mode=mode, progress=show)
 
 
-def _print_reports(reports: Sequence[ShardifyReport], *, as_json: bool) -> None:
+def _print_reports(reports: Sequence[ShardifyReport], unread: dict[str, str] | None) -> None:
+    """Print what was written; unread: for JSON, why files are not read, by path."""
     for report in reports:
         print_files("error", [_name_failure(job, error) for job, error in report.failed], rest="")
-    if as_json:
+    if unread is not None:
         rows = [
             {"path": str(one.folder), "episodes": one.episodes, "samples": one.samples, "shards": len(one.shards)}
             | {"left_out": one.left_out, "failed": [str(job.span.address) for job, _ in one.failed]}
             for one in reports
         ]
-        print_items(rows)
+        print_items(rows, unread=unread)
     else:
         for one in reports:
             counts = [plural(one.samples, "sample"), plural(len(one.shards), "shard"), plural(one.episodes, "episode")]

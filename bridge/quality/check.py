@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from bridge.episodes.discover import discover
 from bridge.episodes.locations import EarlierReadings
@@ -21,6 +22,7 @@ from bridge.support.workers import workers
 from catalog.records import CheckFinding
 from wshard.core.episode.protocol import EpisodeAddress
 from wshard.core.quality.thresholds import DEFAULT_THRESHOLDS
+from wshard.errors import WShardError
 from wshard.formats.layouts.guessing.reference import warn_of_guesses, warn_of_unread
 
 if TYPE_CHECKING:
@@ -72,9 +74,11 @@ class Checkups(list[Checkup]):
     """The checkups of several files.
 
     unsaved: why the catalog does not store the results, None if it does. seen, decoded: the episodes whose cameras were
-    looked at, and those of them whose frames had to be decoded for that.
+    looked at, and those of them whose frames had to be decoded for that. unread: why files below the given folders are
+    not read, by path.
     """
 
+    unread: Mapping[str, str] = MappingProxyType({})
     unsaved: CatalogWriteError | None = None
     seen: int = 0
     decoded: int = 0
@@ -138,23 +142,20 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
     the checked episodes. Frames that were measured before, as when they were described, are not decoded again.
 
     Findings of catalogued episodes replace earlier ones; if the catalog cannot be written, `unsaved` of the result says
-    why. Raises EntryNotFoundError, SourceNotFoundError, FilterError.
+    why. A path that cannot be read, or names nothing, has a finding of its own; if all are such, the first error is
+    raised: EntryNotFoundError, SourceNotFoundError. Raises FilterError.
     """
     unreadable: Sequence[Failure] = ()
-    catalog = archive.catalog
+    catalog, checkups = archive.catalog, _Checkups()
     if paths:
-        names = EpisodeNames(catalog)
-        discovery = discover(
-            [path if os.path.lexists(path) else names.place(os.fspath(path)) for path in paths],
-            earlier=EarlierReadings(catalog),
-            progress=progress,
-        )
+        places, wrong = _find_places(catalog, paths)
+        discovery = discover(places, earlier=EarlierReadings(catalog), progress=progress)
         warn_of_guesses(discovery.guessed)
         warn_of_unread(discovery.unread)
-        addresses, unreadable = [one.address for one in discovery.episodes], discovery.unreadable
+        checkups.done.unread = discovery.unread
+        addresses, unreadable = [one.address for one in discovery.episodes], [*wrong, *discovery.unreadable]
     else:
         addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
-    checkups = _Checkups()
     with workers(workers_count) as pool:
         checker = Checker(catalog, limits, checkups.complete, strictly=False)
         watching = CameraChecker(catalog, limits, checkups.extend) if cameras else None
@@ -167,6 +168,21 @@ def check_episodes(  # noqa: PLR0913  (options of one check)
         checkups.add(_failed(failure, None))
     checkups.done.unsaved = checker.unsaved or (None if watching is None else watching.unsaved)
     return checkups.done
+
+
+def _find_places(
+    catalog: Catalog, paths: Sequence[str | os.PathLike[str]]
+) -> tuple[list[str | os.PathLike[str] | EpisodeAddress], list[Failure]]:
+    """Return where the named files, folders and episodes are, and the failures of other names; raises if all fail."""
+    names, places, errors = EpisodeNames(catalog), list[Any](), dict[str, WShardError]()
+    for path in paths:
+        try:
+            places.append(path if os.path.lexists(path) else names.place(os.fspath(path)))
+        except WShardError as error:
+            errors[os.fspath(path)] = error
+    if errors and not places:
+        raise next(iter(errors.values()))
+    return places, [Failure.of(error, EpisodeAddress(path)) for path, error in errors.items()]
 
 
 def check_all(

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections import Counter
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -14,7 +13,7 @@ import typer
 from wshard.cli.common import print_json, printable
 from wshard.core.episode.protocol import EpisodeAddress, parse_read_as
 from wshard.core.messages import plural
-from wshard.errors import FormatError, FormatWarning, StepError, WShardError
+from wshard.errors import FormatWarning, StepError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,30 +24,31 @@ if TYPE_CHECKING:
 _MAX_LISTED: Final = 20  # episodes that `inspect` lists
 
 
-def list_foreign(path: Path, how: str = "") -> list[ConversionJob] | None:
+def list_foreign(path: Path, how: str = "", unread: dict[str, str] | None = None) -> list[ConversionJob] | None:
     """Return the episodes that an argument names; None for a file of this project, or a folder to search for them.
 
     They are those of a location of another format, of all that are below a folder, of an address `PATH#KEY`, or the
-    timesteps of one, `PATH#KEY@START:STOP`. how: reading options, if they are given. Raises what list_jobs raises.
+    timesteps of one, `PATH#KEY@START:STOP`. how: reading options, if they are given. unread: as in list_jobs. Raises
+    what list_jobs raises.
     """
+    from wshard.core.chunks.files import is_episode
     from wshard.core.episode.protocol import EpisodeSpan
     from wshard.formats.detect import detect_format
-    from wshard.formats.layouts.layout import may_have_layout
     from wshard.formats.open import guess_format
     from wshard.training.conversion.jobs import list_jobs, locations_below
 
     if how or (path.is_file() and (how := guess_format(path))):
-        return list_jobs([path], how)
+        return list_jobs([path], how, unread=unread)
     if path.exists():
         name = str(detect_format(path))
-        found = [] if name else locations_below(EpisodeAddress(str(path)))
-        below = [one for one in found if one.read_as or may_have_layout(one.uri)]  # of this project's, neither
-        is_foreign = below or name not in ("", "wshard", "shardpack") or _is_of_others(path)
+        found = [] if name else locations_below(EpisodeAddress(str(path)), unread=unread)
+        below = [one for one in found if one.read_as or not is_episode(one.uri)]
+        is_foreign = below or name not in ("", "wshard", "shardpack") or is_of_others(path)
         return list_jobs([EpisodeSpan(one) for one in below] or [path]) if is_foreign else None
     return list_jobs([path]) if path_of_argument(path).exists() else None
 
 
-def _is_of_others(path: Path) -> bool:
+def is_of_others(path: Path) -> bool:
     """Return whether the name of a file says that other programs wrote it: opening it says what to do with it."""
     from wshard.formats.layouts.layout import may_have_layout
     from wshard.formats.table import is_pickle
@@ -56,12 +56,14 @@ def _is_of_others(path: Path) -> bool:
     return path.is_file() and (may_have_layout(path.name) or is_pickle(path.name))
 
 
-def list_objects(uri: str, how: str = "") -> list[ConversionJob] | None:
+def list_objects(uri: str, how: str, unread: dict[str, str]) -> list[ConversionJob] | None:
     """Return the episodes that a URI names, as list_foreign for a path; None for a file of this project."""
     from wshard.formats.detect import detect_format
     from wshard.training.conversion.jobs import list_jobs
 
-    return None if not how and "#" not in uri and detect_format(uri) == "wshard" else list_jobs([uri], how)
+    return (
+        None if not how and "#" not in uri and detect_format(uri) == "wshard" else list_jobs([uri], how, unread=unread)
+    )
 
 
 def is_parent(path: Path | str, jobs: Sequence[ConversionJob] | None) -> bool:
@@ -76,24 +78,6 @@ def path_of_argument(path: Path | str) -> Path:
     return Path(EpisodeSpan.parse(str(path)).address.uri)
 
 
-def check_repairable(path: Path) -> None:
-    """Raise FormatError for what `repair` does not accept: the address of an episode, a file of another format."""
-    from wshard.cli.verified_files import SUFFIXES
-    from wshard.formats.detect import detect_format
-
-    if not path.exists() and path_of_argument(path) != path and path_of_argument(path).exists():
-        raise FormatError(
-            f"{path}: repair: expected a file, found the address of an episode in {path_of_argument(path)}"
-        )
-    name = str(detect_format(path)) if path.exists() else ""
-    if name not in ("", "wshard", "shardpack") or (not name and _is_of_others(path)):
-        place = quote(str(path))
-        raise FormatError(
-            f"{path}: repair: expected a file {', '.join(SUFFIXES)}, found another format: `wshard verify {place}` "
-            f"says what is damaged, `wshard convert {place} FOLDER` takes the episodes that can be read"
-        )
-
-
 def resolve_steps(span: EpisodeSpan, length: int) -> tuple[int, int]:
     """Return the timesteps [start, stop) of a span; raises StepError."""
     stop = length if span.stop is None else span.stop
@@ -105,19 +89,24 @@ def resolve_steps(span: EpisodeSpan, length: int) -> tuple[int, int]:
 # ---- inspect -------------------------------------------------------------------------------------------------------
 
 
-def inspect_episodes(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool, is_stated: bool) -> None:
-    """Print one episode with its lanes, or the episodes of a location. is_stated: the user said its layout."""
+def inspect_episodes(
+    path: Path | str, jobs: Sequence[ConversionJob], unread: dict[str, str] | None, *, is_stated: bool
+) -> None:
+    """Print one episode with its lanes, or the episodes of a location. is_stated: the user said its layout.
+
+    unread: for JSON, why files of a folder are not read, by path; None for text, where warnings say it.
+    """
     from wshard.cli.inspect_text import print_report
 
     if is_parent(path, jobs):
-        _print_locations(path, jobs, as_json=as_json)
+        _print_locations(path, jobs, unread)
         return
     if len(jobs) != 1:
-        _print_list(path, jobs, as_json=as_json, is_stated=is_stated)
+        _print_list(path, jobs, unread, is_stated=is_stated)
         return
     report = _report(jobs[0].span)
-    if as_json:
-        print_json(report)
+    if unread is not None:
+        print_json(report | ({"unread": unread} if unread else {}))
     else:
         print_report(report)
 
@@ -156,17 +145,19 @@ def _format_of(address: EpisodeAddress) -> str:
     return parse_read_as(address.read_as)[0] or str(detect_format(address.uri)) or "wshard"
 
 
-def _print_list(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool, is_stated: bool) -> None:
+def _print_list(
+    path: Path | str, jobs: Sequence[ConversionJob], unread: dict[str, str] | None, *, is_stated: bool
+) -> None:
     from wshard.cli.inspect_text import shown_format
 
-    items = _list_infos(jobs if as_json else jobs[:_MAX_LISTED])
+    items = _list_infos(jobs if unread is not None else jobs[:_MAX_LISTED])
     summary = {
         "path": str(path),
         "format": _format_of(jobs[0].span.address if jobs else EpisodeAddress(str(path))),
         "total": len(jobs),
     }
-    if as_json:
-        print_json(summary | {"items": items})
+    if unread is not None:
+        print_json(summary | {"items": items, "unread": unread})
         return
     for name, value in {"path": path, "format": shown_format(str(summary["format"])), "episodes": len(jobs)}.items():
         typer.echo(f"{name:<11}: {printable(str(value))}")
@@ -178,14 +169,14 @@ def _print_list(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: boo
     typer.echo(f"one of them: wshard inspect '{printable(str(path))}#KEY'{as_here}")
 
 
-def _print_locations(path: Path | str, jobs: Sequence[ConversionJob], *, as_json: bool) -> None:
+def _print_locations(path: Path | str, jobs: Sequence[ConversionJob], unread: dict[str, str] | None) -> None:
     """Print the locations below a folder with their formats and numbers of episodes."""
     from wshard.cli.inspect_text import shown_format
 
     counts = Counter((job.span.address.uri, parse_read_as(job.span.address.read_as)[0] or "wshard") for job in jobs)
     items = [{"path": uri, "format": name, "total": count} for (uri, name), count in counts.items()]
-    if as_json:
-        print_json({"path": str(path), "format": "", "total": len(jobs), "items": items})
+    if unread is not None:
+        print_json({"path": str(path), "format": "", "total": len(jobs), "items": items, "unread": unread})
         return
     for title, value in {"path": path, "locations": len(items), "episodes": len(jobs)}.items():
         typer.echo(f"{title:<11}: {printable(str(value))}")

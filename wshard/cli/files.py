@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,11 +25,9 @@ from wshard.cli.common import (
     reading_options,
     reported,
 )
-from wshard.errors import FormatError
 
 if TYPE_CHECKING:
     from wshard.core.repair.report import RepairReport
-    from wshard.training.conversion.jobs import ConversionJob
 
 
 _REPORT_SECONDS = 2.0  # between lines of progress
@@ -79,13 +76,13 @@ def inspect(
     if not is_uri and (is_shardpack(path) or (not path.exists() and ShardNames.parse(path).first is not None)):
         inspect_pack(path, as_json=as_json)
         return
-    how = reading_options("", layout)
+    how, unread = reading_options("", layout), dict[str, str]()
     if is_uri:
-        jobs = list_objects(location, how)
+        jobs = list_objects(location, how, unread)
     else:
-        jobs = list_jobs([path], how) if how or path.is_dir() else list_foreign(path)
+        jobs = list_jobs([path], how, unread=unread) if how or path.is_dir() else list_foreign(path)
     if jobs is not None:
-        inspect_episodes(location, jobs, as_json=as_json, is_stated=bool(how))
+        inspect_episodes(location, jobs, unread if as_json else None, is_stated=bool(how))
         return
     report = inspect_file(location)
     if as_json:
@@ -109,32 +106,13 @@ def verify(
 
     Checks header and index, size and checksum of every block, hashes of block names, declared dtype and length of
     every lane, the JSON section, and the chunks and files that a manifest lists. Episodes in other
-    formats are read and decoded completely.
+    formats are read and decoded completely. What cannot be read stops no other file.
     """
-    from wshard.cli.episodes import check_episode, is_parent, list_foreign, list_objects, path_of_argument
-    from wshard.cli.shardpack import check_range
-    from wshard.cli.verified_files import SUFFIXES, check_own, find_files, print_result
-    from wshard.core.files.schemes import scheme_of
-    from wshard.training.shardpack.shards import expand_shards
+    from wshard.cli.verified_files import list_checks, print_result
 
-    uris = [location for location in locations if scheme_of(location)]
-    paths = [Path(location) for location in locations if location not in uris]
-    ranges = [path for path in paths if not path.exists() and "{" in path.name]
-    paths = [file for path in paths for file in (expand_shards(path) if path in ranges else [path])]
-    for path in paths:
-        (path if path.exists() else path_of_argument(path)).stat()  # report missing files before reading others
-    how = reading_options("", layout)
-    jobs_by_path: dict[Path | str, list[ConversionJob] | None] = {path: list_foreign(path, how) for path in paths}
-    own_files = {path: [*find_files(path)] for path in paths if is_parent(path, jobs_by_path[path])}
-    jobs_by_path |= {uri: list_objects(uri, how) for uri in uris}
-    own_objects = [uri for uri in uris if jobs_by_path[uri] is None]
-    if empty := [str(path) for path in paths if not (jobs_by_path[path] or own_files.get(path))]:
-        files = f"no {' or '.join(SUFFIXES)} files found"
-        raise FormatError(f"{', '.join(empty)}: nothing to verify: {files}; give other formats by their own paths")
-    checks = [partial(check_own, file) for file in sorted({file for files in own_files.values() for file in files})]
-    checks += [partial(check_own, uri) for uri in own_objects]
-    checks += [partial(check_episode, job) for jobs in jobs_by_path.values() for job in jobs or ()]
-    results, reported_at = [bad for path in ranges if (bad := check_range(path))], time.monotonic()
+    how, unread = reading_options("", layout), dict[str, str]()
+    results, checks = list_checks(locations, how, unread)
+    reported_at = time.monotonic()
     for result in [] if as_json else results:
         print_result(result)
     for number, check in enumerate(checks, 1):
@@ -146,8 +124,8 @@ def verify(
             typer.echo(f"checked {number} of {len(checks)} files", err=True)
     failed = sum(bool(result["problems"]) for result in results)
     if as_json:
-        print_items(results, failed=failed)
-    elif len(checks) > 1:
+        print_items(results, failed=failed, unread=unread)
+    elif len(results) > 1:
         what = "episodes" if any("#" in result["path"] for result in results) else "files"
         typer.echo(f"{len(results) - failed} of {len(results)} {what} OK")
     if failed:
@@ -165,7 +143,7 @@ def repair(
     as_json: JsonOption = False,
 ) -> None:
     """Restore an interleaved stream exactly, or recover every intact block or record of a damaged .wshard file."""
-    from wshard.cli.episodes import check_repairable
+    from wshard.cli.verified_files import check_repairable
     from wshard.core.repair.repair import repair_file
     from wshard.training.shardpack.inspect import is_shardpack
     from wshard.training.shardpack.repair import repair_shardpack

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from wshard.cli.common import (
+    EXIT_FAILED,
     JsonOption,
     byte_count,
     local_place,
@@ -20,7 +21,7 @@ from wshard.cli.common import (
     printable,
     reported,
 )
-from wshard.core.messages import plural
+from wshard.core.messages import error_text, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,15 +87,23 @@ def pack(
     with ShardPackWriter(
         to, compression=codec, limits=limits, metadata=shard_metadata, key_table=key_table, overwrite=overwrite
     ) as writer:
-        count = pack_sources(places, writer, progress=_Progress())
+        failed = dict[str, Exception]()
+        count = pack_sources(places, writer, progress=_Progress(), failed=failed)
+        if failed and not count:
+            raise next(iter(failed.values()))
         paths = writer.close()
-    _print_packed(count, paths, as_json=as_json)
+    for error in failed.values():
+        typer.echo(f"error: {printable(error_text(error))}", err=True)
+    _print_packed(count, paths, [*failed] if as_json else None)
+    if failed:
+        raise typer.Exit(EXIT_FAILED)
 
 
-def _print_packed(count: int, paths: Sequence[Path], *, as_json: bool) -> None:
+def _print_packed(count: int, paths: Sequence[Path], failed: Sequence[str] | None) -> None:
+    """Print what was packed; failed: for JSON, the sources that could not be read."""
     size = sum(path.stat().st_size for path in paths)
-    if as_json:
-        print_json({"records": count, "files": [str(path) for path in paths], "bytes": size})
+    if failed is not None:
+        print_json({"records": count, "files": [str(path) for path in paths], "bytes": size, "failed": [*failed]})
         return
     typer.echo(f"packed    {plural(count, 'record')} into {plural(len(paths), 'file')}, {size} bytes")
     typer.echo(f"          {printable(str(paths[0]))}{' ...' if len(paths) > 1 else ''}")

@@ -60,13 +60,16 @@ def guess_format(location: Location, detected: str | None = None) -> str:
     return found
 
 
-def guess_formats(paths: Sequence[str]) -> dict[str, str]:
-    """Return how files of a folder that have no format are read by a guess, which a warning says; see find_reading."""
+def guess_formats(paths: Sequence[str], unread: dict[str, str] | None = None) -> dict[str, str]:
+    """Return how files of a folder that have no format are read by a guess, which a warning says; see find_reading.
+
+    unread: takes why others are not read, by path, which a warning says, too.
+    """
     if not paths:
         return {}
     from wshard.formats.layouts.guessing import reference  # noqa: PLC0415  (as above)
 
-    return reference.guess_readings(paths)
+    return reference.guess_readings(paths, {} if unread is None else unread)
 
 
 def open_episode(

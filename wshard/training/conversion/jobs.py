@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from wshard.core.chunks.files import locate, without_chunks
 from wshard.core.episode.protocol import OWN_FORMAT, EpisodeAddress, EpisodeSpan, parse_read_as, read_as
 from wshard.core.files.schemes import place_of
-from wshard.errors import AmbiguousFormatError, StaleEpisodeError, WShardError
+from wshard.errors import AmbiguousFormatError, FormatError, StaleEpisodeError, WShardError
 from wshard.formats.below import entries_below
 from wshard.formats.detect import detect_format
 from wshard.formats.lane_map import MappedSource
@@ -59,49 +59,64 @@ def list_jobs(
     read_as: str = "",
     *,
     remembered: Remembered | None = None,
+    unread: dict[str, str] | None = None,
 ) -> list[ConversionJob]:
     """Return a job for each episode of the locations: paths or URIs, addresses `PATH#KEY`, spans `PATH#KEY@START:STOP`.
 
     A folder that is no location but has some of other formats below it stands for all that is below. read_as: reading
     options for locations without their own; see EpisodeAddress. remembered: returns those of the others that are known,
-    by their absolute paths. With several locations of several episodes, ids begin
-    with the name of the location; ids of spans end with their bounds. What is read by a guess is said as find_reading
-    does. Raises the errors of open_location; but an EpisodeSpan, or one of the locations below a folder, that cannot
-    be opened becomes a job that fails.
+    by their absolute paths. unread: takes why files below folders are not read, by path. With several locations of
+    several episodes, ids begin with the name of the location; ids of spans end with their bounds. What is read by a
+    guess is said as find_reading does. A location that cannot be opened becomes a job that fails; if none of those that
+    are named can, the errors of open_location are raised, but for EpisodeSpans, as those of a catalog.
     """
-    spans: list[EpisodeSpan] = []
-    for location in locations:
+    spans, named, errors = list[EpisodeSpan](), [*locations], list[Exception]()
+    for location in named:
         span = _span_of(location)
         uri = span.address.uri
         how = span.address.read_as or read_as or _remember(remembered, [uri]).get(uri, "")
+        address = replace(span.address, read_as=how)
         try:
-            address = replace(span.address, read_as=how or guess_format(uri))
-        except (OSError, WShardError):
-            if not isinstance(location, EpisodeSpan):
-                raise
-            address = span.address  # opening it fails alone
-        if address.key:
-            spans.append(replace(span, address=address))
-            continue
-        for address_ in locations_below(address, remembered) or [address]:
-            try:
-                with open_for_conversion(address_) as source:
-                    keys = source.keys()
-            except (OSError, WShardError):
-                if address_ == address and not isinstance(location, EpisodeSpan):
-                    raise
-                keys = [""]  # one of many, below a folder or of a catalog: its conversion fails alone
-            spans += [replace(span, address=replace(address_, key=key)) for key in keys]
+            address = replace(address, read_as=how or guess_format(uri))
+            below = [] if address.key else locations_below(address, remembered, unread)
+            found = _list_below(below) if below else _list_keys(address)
+        except (OSError, WShardError) as error:
+            errors.append(error)
+            found = [address]  # opening it fails alone
+        spans += [replace(span, address=one) for one in found]
+    if errors and len(errors) == len(named) and not isinstance(named[0], EpisodeSpan):
+        raise errors[0]
     needs_prefix = len({span.address.uri for span in spans if span.address.key}) > 1
     return [ConversionJob(span, _prefix(span) if needs_prefix and span.address.key else "") for span in spans]
 
 
-def locations_below(address: EpisodeAddress, remembered: Remembered | None = None) -> list[EpisodeAddress]:
+def _list_keys(address: EpisodeAddress) -> list[EpisodeAddress]:
+    """Return the addresses of all episodes of a location, or the one that an address names; raises as open_location."""
+    if address.key:
+        return [address]
+    with open_for_conversion(address) as source:
+        return [replace(address, key=key) for key in source.keys()]  # noqa: SIM118  (a Source is no mapping)
+
+
+def _list_below(locations: Iterable[EpisodeAddress]) -> list[EpisodeAddress]:
+    """Return the addresses of all episodes of many locations; one that cannot be opened stays, and fails alone."""
+    found: list[EpisodeAddress] = []
+    for address in locations:
+        try:
+            found += _list_keys(address)
+        except (OSError, WShardError):
+            found.append(address)
+    return found
+
+
+def locations_below(
+    address: EpisodeAddress, remembered: Remembered | None = None, unread: dict[str, str] | None = None
+) -> list[EpisodeAddress]:
     """Return the locations and episode files below a folder that is no location; none if all are this project's files.
 
-    They are those that an ingest of the folder would find; remembered: as in list_jobs. A GuessWarning says which are
-    read by a guess, and which are not read since none is sure. Raises OSError for a folder that cannot be listed, and
-    AmbiguousFormatError.
+    They are those that an ingest of the folder would find, and those that cannot be listed or fit several formats:
+    opening these fails. remembered, unread: as in list_jobs. A GuessWarning says which are read by a guess, and which
+    are not read since none is sure.
     """
     place = place_of(address.uri)
     name, lane_map = parse_read_as(address.read_as)
@@ -111,13 +126,14 @@ def locations_below(address: EpisodeAddress, remembered: Remembered | None = Non
     ambiguous: dict[str, AmbiguousFormatError] = {}
     files = [*entries_below(place.uri, failed, ambiguous)]
     known = _remember(remembered, [*ambiguous, *(path for path, _ in files)])
-    guessed = guess_formats([path for path, kind in files if kind is None and path not in known])
+    guessed = guess_formats([path for path, kind in files if kind is None and path not in known], unread)
     found = {path: kind or guessed.get(path) for path, kind in files if kind or path in known or path in guessed}
-    ambiguous = {path: error for path, error in ambiguous.items() if path not in known}
-    if not ambiguous and not known and not {*found.values()} - {OWN_FORMAT}:
+    if place.uri in failed:
+        raise failed[place.uri]
+    wrong = [*failed, *(path for path in ambiguous if path not in known)]
+    if not wrong and not known and not {*found.values()} - {OWN_FORMAT}:
         return []
-    for error in (*failed.values(), *ambiguous.values()):
-        raise error
+    found |= dict.fromkeys(wrong)
     whole = {*without_chunks([path for path, kind in found.items() if kind == OWN_FORMAT])}
     return [
         EpisodeAddress(path, read_as=known.get(path) or read_as(kind or "", lane_map))
@@ -151,6 +167,22 @@ def open_for_conversion(address: EpisodeAddress) -> SourceBase:
         has_wshard_files = any(file.suffix in SUFFIXES for file in place.walk())
         return open_location(place, (read_as("wshard", lane_map) or "wshard") if has_wshard_files else None)
     return open_location(address.uri, address.read_as or None)
+
+
+def failure_of(error: Exception, address: EpisodeAddress) -> WShardError:
+    """Return the error of an episode that cannot be read: as it is, or as the cause of one that names the episode."""
+    if isinstance(error, WShardError):
+        return error
+    failure = FormatError(f"{address}: {name_error(error, address.uri)}")
+    failure.__cause__ = error
+    return failure
+
+
+def name_error(error: Exception, path: str = "") -> str:
+    """Return what is wrong; of the file at `path` alone, which is named beside it, what the system says."""
+    if isinstance(error, OSError) and error.strerror and path and error.filename == path:
+        return error.strerror
+    return f"expected an episode that can be read and written, found {type(error).__name__}: {error}"
 
 
 def check_unchanged(span: EpisodeSpan, source: SourceBase) -> None:

@@ -14,7 +14,7 @@ from wshard.core.episode.encode_cameras import encode_cameras
 from wshard.errors import EpisodeError, FormatError, WShardError
 from wshard.formats.lane_map import leave_out
 from wshard.training.conversion.existing import ExistingEpisodes
-from wshard.training.conversion.jobs import OpenSources, check_unchanged, list_ids
+from wshard.training.conversion.jobs import OpenSources, check_unchanged, failure_of, list_ids, name_error
 from wshard.training.conversion.staging import StagedParts
 from wshard.training.conversion.survey import Survey
 
@@ -231,7 +231,7 @@ class Conversion:
             del self._written[episode.id]
             if isinstance(error, (WShardError, OSError, MemoryError)) or not isinstance(error, Exception):
                 raise
-            raise EpisodeError(f"episode {episode.id!r}: {_name_error(error)}") from error
+            raise EpisodeError(f"episode {episode.id!r}: {name_error(error)}") from error
         if self._parts is not None:
             self._parts.count(episode)
         return episode.length
@@ -266,12 +266,8 @@ class Conversion:
             if id_ is None:
                 return None
             return replace(encode_cameras(self._read_episode(job), self._target.encode), id=id_)
-        except WShardError as error:
-            return error
         except Exception as error:  # noqa: BLE001  (of a library, for data that it did not expect)
-            failure = FormatError(f"{job.span.address}: {_name_error(error, job.span.address.uri)}")
-            failure.__cause__ = error
-            return failure
+            return failure_of(error, job.span.address)
 
     def _read_episode(self, job: ConversionJob) -> Episode:
         source = self._sources.source_of(job.span.address)
@@ -281,10 +277,3 @@ class Conversion:
             return source.load(key)
         with source.open(key) as reader:
             return reader.slice(start, reader.length if stop is None else stop)
-
-
-def _name_error(error: Exception, path: str = "") -> str:
-    """Return what is wrong; of the file at `path` alone, which is named beside it, what the system says."""
-    if isinstance(error, OSError) and error.strerror and path and error.filename == path:
-        return error.strerror
-    return f"expected an episode that can be read and written, found {type(error).__name__}: {error}"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.errors import LimitError, SourceNotFoundError
+from wshard.errors import LimitError, SourceNotFoundError, WShardError
 from wshard.training.shardpack.layout import MAX_ENTRY_SIZE, SUFFIX
 from wshard.training.shardpack.names import split_member
 from wshard.training.shardpack.record import RecordMetadata
@@ -28,10 +28,12 @@ def pack_sources(
     writer: ShardPackWriter,
     *,
     progress: Callable[[int], None] | None = None,
+    failed: dict[str, Exception] | None = None,
 ) -> int:
     """Write the samples of all sources, in order; returns the number of records written.
 
-    progress: called with the number after each record.
+    progress: called with the number after each record. failed: takes the errors of sources that cannot be read, by
+    path, of which there are the records before the error; the others are written. None: the first error is raised.
 
     The key of a file is its path below the source up to the first dot of its name; the rest is the name of the entry,
     as in WebDataset tars. Files with the same key form one record. Hidden files are skipped. Raises FormatError for a
@@ -39,12 +41,27 @@ def pack_sources(
     """
     count = 0
     for source in sources:
-        for key, entries, metadata in read_samples(source):
+        for key, entries, metadata in _read_or_fail(source, failed):
             writer.write_record(key, entries, metadata)
             count += 1
             if progress is not None:
                 progress(count)
     return count
+
+
+def _read_or_fail(source: str | os.PathLike[str], failed: dict[str, Exception] | None) -> Iterator[Sample]:
+    samples = read_samples(source)
+    while True:
+        try:
+            sample = next(samples, None)
+        except (OSError, WShardError) as error:
+            if failed is None:
+                raise
+            failed[os.fspath(source)] = error
+            return
+        if sample is None:
+            return
+        yield sample  # errors in writing it are the caller's
 
 
 def read_samples(source: str | os.PathLike[str]) -> Iterator[Sample]:

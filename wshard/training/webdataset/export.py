@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import threading
@@ -18,7 +19,7 @@ import numpy as np
 from wshard.core.container.atomic_write import name_place
 from wshard.core.container.draft import Draft
 from wshard.errors import DatasetError, NoClipsError, WShardError
-from wshard.training.conversion.jobs import ConversionJob, OpenSources, check_unchanged, list_jobs
+from wshard.training.conversion.jobs import ConversionJob, OpenSources, check_unchanged, failure_of, list_jobs
 from wshard.training.shardpack.tar import TarOutput
 from wshard.training.webdataset.config_files import (
     is_own_file,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 _SPOOL: Final = ".spool"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of the disk to write to, not of an episode
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -170,7 +172,7 @@ class _Export:
         for job in self._jobs:
             try:
                 info = sources.source_of(job.span.address).info(job.span.address.key)
-            except WShardError:
+            except Exception:  # noqa: BLE001, S112  (reading it reports the error)
                 continue
             field_map = parse_fields(fields, info) if fields else find_fields(info)
             return field_map.choose_cameras(self._options.camera_names, self._options.camera_name_map)
@@ -183,8 +185,10 @@ class _Export:
                 source = self._source_of(job)
                 check_unchanged(job.span, source)
                 return spool_episode(source, job, recipe, self._spool.base_of(number))
-            except WShardError as error:
-                return error
+            except Exception as error:
+                if isinstance(error, OSError) and error.errno in _FULL:
+                    raise
+                return failure_of(error, job.span.address)
 
         episodes: list[SpooledEpisode | None] = []
         for number, result in enumerate(_map_bounded(read, range(len(self._jobs)), self._options.num_workers)):

@@ -88,10 +88,10 @@ def is_cut(location: Location) -> bool:
     return False
 
 
-def guess_readings(paths: Iterable[str]) -> dict[str, str]:
+def guess_readings(paths: Iterable[str], reasons: dict[str, str]) -> dict[str, str]:
     """Return how files of no known format, which no user named, are read; "" for those that were cut.
 
-    Warnings say which are read, and which are not.
+    reasons: takes why others are not read, by path. Warnings say which are read, and which are not.
     """
     found, unread, cut = dict[str, str](), dict[str, str](), dict[str, str]()
     for path in filter(can_guess, paths):
@@ -106,6 +106,7 @@ def guess_readings(paths: Iterable[str]) -> dict[str, str]:
         (unread if guess.why else found)[path] = guess.why or guess.reference
     warn_of_guesses(found)
     warn_of_unread(unread)
+    reasons.update(unread)
     return found | cut
 
 
