@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,14 +58,14 @@ ActionColumnsOption = Annotated[
 def reported(interrupted: str = "") -> Iterator[None]:
     """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of commands.
 
-    Warnings are printed on one line, too, without code location, and those of guesses whatever the filters of warnings.
+    Warnings are printed on one line, too, each once and without code location, and those of guesses whatever the filters of warnings.
     interrupted: message on Ctrl-C about the state left.
     """
     try:
         begin_work()
         with warnings.catch_warnings():
             warnings.simplefilter("default", GuessWarning)
-            warnings.showwarning = _print_warning
+            warnings.showwarning = partial(_print_warning, set[str]())
             yield
     except KeyboardInterrupt:
         typer.echo(f"interrupted: {interrupted}" if interrupted else "interrupted", err=True)
@@ -80,8 +81,11 @@ def reported(interrupted: str = "") -> Iterator[None]:
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_ERRORS) else EXIT_FAILED) from None
 
 
-def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
-    typer.echo(f"warning: {printable(str(message))}", err=True)
+def _print_warning(printed: set[str], message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning, unless the same one is printed already: a file may be opened more than once."""
+    if (text := str(message)) not in printed:
+        printed.add(text)
+        typer.echo(f"warning: {printable(text)}", err=True)
 
 
 @contextlib.contextmanager

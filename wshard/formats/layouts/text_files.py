@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ import numpy as np
 from wshard.core.files.place import parse_json
 from wshard.core.messages import shown
 from wshard.core.plugins import import_library
-from wshard.errors import ArrayKindError, FormatError, LayoutError, LimitError
+from wshard.errors import ArrayKindError, FormatError, FormatWarning, LayoutError, LimitError
 from wshard.formats.layouts.columns import Flat, as_column, as_texts
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ class JsonArrays(Flat):
             if any(isinstance(one, float) for one in value):
                 row, text = next((row, one) for row, one in enumerate(value) if isinstance(one, str))
                 raise ArrayKindError(f"{self._where}: {path!r}: expected numbers, found {shown(text)} in row {row}")
+            texts = [(row, one) for row, one in enumerate(value) if isinstance(one, str)]
+            if len(texts) <= (1 - _MOSTLY) * len(value):
+                _warn_of_texts(f"{self._where}: {path!r}", *texts[0])
             return as_texts(["" if one is None else str(one) for one in value])
         try:
             array = np.array(_without_null(value))
@@ -215,18 +219,34 @@ def _check_text(table: Any, place: Place) -> None:
 
 
 def _check_numbers(name: str, column: Any, place: Place) -> None:
-    """Raise FormatError for a column of decimal numbers with a text among them, which would be read as texts."""
+    """Raise FormatError for a column of decimal numbers with a text among them, which would be read as texts.
+
+    Whole numbers may be names, such as those of episodes: of them, a FormatWarning says that they are read as texts.
+    """
     texts = [text for text in column.slice(0, _LOOKED_AT).to_pylist() if text not in _NONE]
     numbers = [text for text in texts if _is_text_of_number(text)]
-    least = _PARTLY if len(set(numbers)) > _MANY else _MOSTLY
-    if len(numbers) < least * len(texts) or not any("." in text for text in numbers):
+    are_decimal = any("." in text for text in numbers)
+    least = _PARTLY if are_decimal and len(set(numbers)) > _MANY else _MOSTLY
+    if not numbers or len(numbers) < least * len(texts):
         return
     for row, text in enumerate(column.to_pylist()):
         if text not in _NONE and not _is_text_of_number(text):
+            if not are_decimal:
+                _warn_of_texts(f"{place}: column {name!r}", row, text)
+                return
             raise FormatError(
                 f"{place}: column {name!r}: expected numbers, found {shown(text)} in row {row}, counted from 0: "
                 "leave cells without a number empty"
             )
+
+
+def _warn_of_texts(where: str, row: int, text: str) -> None:
+    warnings.warn(
+        f"{where}: read as texts, as {shown(text)} in row {row}, counted from 0, is no number: leave cells without a "
+        "number empty",
+        FormatWarning,
+        stacklevel=4,
+    )
 
 
 def _is_text_of_number(text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from layout_files import FLAT, STEPS, save_h5, save_layout
 
 from wshard import open_episode
 from wshard.core.episode.step_texts import texts_of
-from wshard.errors import FormatError, LayoutError, LimitError, WShardError
+from wshard.errors import FormatError, FormatWarning, LayoutError, LimitError, WShardError
 from wshard.formats.layouts.guessing.reference import guess_reading
 from wshard.formats.layouts.named import table_reference
 from wshard.formats.layouts.options import TableOptions
@@ -150,6 +150,22 @@ def test_text_tables_are_refused_where_another_would_be_read(
     (tmp_path / "a.csv").write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(FormatError, match=rf"a\.csv: {message}"):
         read(tmp_path / "a.csv", TABLE).info  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+@pytest.mark.parametrize("row", [None, 30])
+def test_whole_numbers_with_a_text_among_them_become_texts_and_a_warning_says_so(
+    tmp_path: Path, read: Any, name: str, row: int | None
+) -> None:
+    cells = ["left", 1, "right", 2] * 9 if row is None else [*range(row), "ERR", 31]
+    rows = [{"t": place / 100, "x": cell} for place, cell in enumerate(cells)]
+    separator = "\t" if name.endswith("tsv") else ","
+    lines = [f"t{separator}x", *(f"{one['t']}{separator}{one['x']}" for one in rows)]
+    (tmp_path / name).write_text("\n".join(map(json.dumps, rows) if name.endswith("jsonl") else lines))
+    text = f"{name}: .*'x': read as texts, as 'ERR' in row {row}, counted from 0, is no number"
+    with nullcontext() if row is None else pytest.warns(FormatWarning, match=text):
+        episode = read(tmp_path / name, TABLE)
+    assert "aux/text/x" in episode.lanes()
 
 
 def test_decimal_commas_are_numbers_and_empty_columns_are_left_out(tmp_path: Path, read: Any) -> None:

@@ -225,6 +225,7 @@ def test_groups_of_timesteps_and_tables_without_names_stay_open(tmp_path):
         guess_reading(tmp_path / "b.csv", is_given=True).expect()
 
 
+@pytest.mark.filterwarnings("ignore:.*read as texts:wshard.errors.FormatWarning")  # a damaged cell of numbers
 def test_damaged_files_raise_typed_errors_only(tmp_path):
     rows = {"obs": _numbers(ROWS, 3), "act": _numbers(ROWS, 2), "done": ENDS}
     np.savez(tmp_path / "a.npz", **rows)
