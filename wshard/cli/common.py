@@ -58,8 +58,8 @@ ActionColumnsOption = Annotated[
 def reported(interrupted: str = "") -> Iterator[None]:
     """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of commands.
 
-    Warnings are printed on one line, too, each once and without code location, and those of guesses whatever the filters of warnings.
-    interrupted: message on Ctrl-C about the state left.
+    Warnings are printed on one line, too, each once and without code location, and those of guesses whatever the
+    filters of warnings. interrupted: message on Ctrl-C about the state left.
     """
     try:
         begin_work()
