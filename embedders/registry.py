@@ -119,15 +119,17 @@ def embedder_of(space: Space) -> Embedder:
     Raises UnknownEmbedderError for a name that is neither in the table nor an installed entry point, or that of an
     embedder of files, and SpaceMismatchError if the embedder of that name differs from the one that made the Space.
     """
-    advice = "name the embedder that made it, or embed the archive again"
+    again = "`wshard ingest FOLDER` embeds the episodes with what is installed"
     if space.embedder in _FILE_PARAMETERS or _target(space.embedder) is None:
         found = f"{space.embedder!r} {dict(space.parameters)}"
-        raise UnknownEmbedderError(f"expected a Space whose embedder can be made from it, found {found}: {advice}")
+        raise UnknownEmbedderError(
+            f"expected a Space whose embedder can be made from it, found {found}: name the one that made it, or {again}"
+        )
     try:
         embedder = make_embedder(space.embedder, space.parameters)
         check_same_space(space, _with_embedder(space, embedder))
     except EmbedderError as error:
-        raise SpaceMismatchError(f"no installed embedder makes vectors of this Space: {error}: {advice}") from error
+        raise SpaceMismatchError(f"no installed embedder makes vectors of this Space: {error}: {again}") from error
     return embedder
 
 

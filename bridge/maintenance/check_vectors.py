@@ -95,6 +95,7 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
         embedder_of(space)
     except SpaceMismatchError as error:
         yield Finding("outdated", describe(space), str(error))
+        return  # nothing that is installed can fill it
     except (UnknownEmbedderError, VectorIndexError, WShardError):
         pass  # a custom embedder, which searches must be passed
     if row.state == "building":

@@ -29,7 +29,7 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         "retired": "--repair drops them",
         "torn": "--repair drops them and re-embeds the episodes",
         "unembedded": "--repair, or the same wshard ingest as before, embeds them or reports why not",
-        "outdated": "wshard ingest with this version's embedder adds a new Space",
+        "outdated": "wshard ingest FOLDER embeds them with what is installed; then wshard index drop SPACE --yes",
         "index": "--repair repairs or rebuilds the copy from the catalog",
         "unreachable": "start the index server, or fix its URL or token; without --index the embedded index is used",
     }

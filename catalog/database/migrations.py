@@ -178,8 +178,9 @@ def check_ledger(applied: Sequence[tuple[int, str]], *, place: str, steps: Seque
             raise CatalogVersionError(
                 f"expected the schema {expected_step[0]} ({expected_step[1]}) of the catalog at {place}, "
                 f"found {applied_step[0]} ({applied_step[1]}): "
-                "written by an earlier development version; ingest again; take tags and notes along with "
-                "`wshard annotations export` and `wshard annotations import`"
+                "written by a development version before 0.1.0; ingest again, into a new archive; "
+                "for tags and notes run `wshard annotations export` of that version, "
+                "and `wshard annotations import` of this one"
             )
     if len(applied) > len(expected):
         raise CatalogVersionError(

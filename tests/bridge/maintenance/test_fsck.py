@@ -454,9 +454,15 @@ def test_a_folder_that_cannot_be_read_is_reported(archive, folder, monkeypatch):
 
 
 @SQLITE_ALONE
-def test_an_embedder_of_another_version_is_reported(archive, monkeypatch):
+def test_after_an_update_of_the_embedder_what_fsck_advises_leaves_nothing_to_find(archive, folder, monkeypatch):
     monkeypatch.setattr("embedders.trajectory.blocks.Blocks.version", 99)
     assert codes(archive) == ["outdated"]
+    save(folder, episode(5, 0, 12))
+    ingest(archive, folder)
+    assert codes(archive) == mended(archive) == ["outdated"]  # and not also: an episode that nothing can embed there
+    (old,) = (space.fingerprint for space in spaces_of(archive) if space.embedder == "blocks" and space.version != 99)
+    CliRunner().invoke(app, ["index", "drop", old[:12], "--yes", "--archive", str(archive)], catch_exceptions=False)
+    assert codes(archive) == []
 
 
 WINDOWED = {"windows": [WindowPlan(), WindowPlan(5, 3)]}

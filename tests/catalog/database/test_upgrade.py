@@ -17,7 +17,7 @@ from wshard.errors import CatalogVersionError
 if TYPE_CHECKING:
     from pathlib import Path
 
-HOW = r"earlier development version; ingest again; .*`wshard annotations export`"
+HOW = r"before 0\.1\.0; ingest again, into a new archive; .*`wshard annotations export` of that version"
 
 
 @pytest.mark.parametrize("versions", [1, 9])
