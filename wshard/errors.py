@@ -248,7 +248,7 @@ class NotFiniteError(IngestError):
 
 
 class StaleEpisodeError(WShardError, ValueError):
-    """A file has changed since it was ingested."""
+    """A file has changed since it was ingested, or since a data set was made of it."""
 
     @staticmethod
     def at(address: object, uri: str) -> StaleEpisodeError:

@@ -15,7 +15,7 @@ from wshard.core.episode.encoded_lane import EncodedLane, StoredImages
 from wshard.core.media.frames import ImageFrames
 from wshard.core.media.video_frames import VideoFrames
 from wshard.core.media.video_pool import POOL
-from wshard.errors import DatasetError
+from wshard.errors import DatasetError, StaleEpisodeError
 from wshard.formats.source_base import with_base
 from wshard.training.data.lane_columns import describe_lane
 
@@ -54,6 +54,8 @@ class EpisodeList:
         self.sources = [with_base(source) for source in sources]
         self.source_indices = source_indices
         self.keys = list(keys)
+        self.lengths: NDArray[np.int64] | None = None
+        """Timesteps of each episode, which their files must still have when they are read."""
         self.renamed: dict[tuple[int, str], str] = {}
         self._open: OrderedDict[int, EpisodeReader] = OrderedDict()
         self._lanes: dict[int, dict[str, Any]] = {}
@@ -62,11 +64,12 @@ class EpisodeList:
         self._max_open = _max_open_files()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"sources": self.sources, "places": self.source_indices, "keys": self.keys, "renamed": self.renamed}
+        state = {"sources": self.sources, "places": self.source_indices, "keys": self.keys}
+        return state | {"lengths": self.lengths, "renamed": self.renamed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         EpisodeList.__init__(self, state["sources"], state["places"], state["keys"])
-        self.renamed = state["renamed"]
+        self.lengths, self.renamed = state["lengths"], state["renamed"]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -182,7 +185,10 @@ class EpisodeList:
     def _open_lane(self, episode: int, block: str, lane: Declaration) -> Any:
         reader, name = self._reader(episode), self.name_there(episode, block)
         if not reader.has(name):
-            raise DatasetError(f"{reader.where}: expected a lane {name!r} as in the first episode, found none")
+            raise DatasetError(
+                f"{reader.where}: expected a lane {name!r} as in the first episode, found none: choose columns that "
+                "all have by keys_to_load, or leave such clips out by on_error='skip' of ClipLoader"
+            )
         view = reader.lane_view(name)
         fits = view.dtype == lane.dtype.numpy_dtype or lane.dtype.joined(DType.from_numpy(view.dtype)) is lane.dtype
         if not fits or view.shape[1:] != lane.shape:
@@ -206,8 +212,19 @@ class EpisodeList:
         if episode not in self._open:
             if len(self._open) >= self._max_open:
                 self._close_episode(next(iter(self._open)))
-            self._open[episode] = self.sources[self.source_indices[episode]].open(self.keys[episode])
+            self._open[episode] = self._open_episode(episode)
         return self._open[episode]
+
+    def _open_episode(self, episode: int) -> EpisodeReader:
+        reader: EpisodeReader = self.sources[self.source_indices[episode]].open(self.keys[episode])
+        if self.lengths is not None and reader.length != self.lengths[episode]:
+            where, length = reader.where, reader.length
+            reader.close()
+            raise StaleEpisodeError(
+                f"{where}: expected {self.lengths[episode]} timesteps as when the data set was made, found {length}: "
+                "make the data set anew"
+            )
+        return reader
 
     def _close_episode(self, episode: int) -> None:
         self._lanes.pop(episode, None)

@@ -64,7 +64,9 @@ class SourceDataset(Dataset):
             selected = [(index, key) for index, source in enumerate(sources) for key in source.keys()]  # noqa: SIM118
         source_indices = np.array([index for index, _ in selected], np.int64)
         self.episodes = EpisodeList(sources, source_indices, [key for _, key in selected])
-        counts = np.array(self.episodes.read_lengths() if lengths is None else lengths, np.int64)
+        self.episodes.lengths = counts = np.array(
+            self.episodes.read_lengths() if lengths is None else lengths, np.int64
+        )
         super().__init__(counts, np.cumsum(counts) - counts, frameskip, num_steps, transform)
         self._cached: dict[str, Any] = {}
         self._merged: dict[str, tuple[list[str], int]] = {}

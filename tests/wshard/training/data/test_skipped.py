@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
 import pytest
 
 from wshard import WShardError, save_wshard
-from wshard.data import ClipLoader, ReplayBuffer, load_dataset, split_episodes
-from wshard.errors import DatasetError, NoClipsWarning, SkippedEpisodeWarning
+from wshard.data import ClipLoader, ReplayBuffer, WindowDataset, load_dataset, split_episodes
+from wshard.errors import DatasetError, NoClipsWarning, SkippedEpisodeWarning, StaleEpisodeError
 from wshard.testing import make_episode
 
 
@@ -42,6 +43,35 @@ def test_clips_of_a_damaged_episode_are_left_out_and_counted(tmp_path, workers):
         assert sum(len(batch["action"]) for batch in loader) == 27
     state = loader.state_dict()
     assert (state["epoch"], state["position"]) == (2, 0)
+
+
+@pytest.mark.parametrize("reads", [lambda data: data, copy.deepcopy], ids=["here", "by a worker"])
+@pytest.mark.parametrize("steps", [6, 30])
+def test_an_episode_of_another_length_than_before_is_stale(tmp_path, steps, reads):
+    data = reads(damaged(tmp_path / "files", broken=()))
+    save_wshard(make_episode(9, T=steps), tmp_path / "files" / "1.wshard")
+    message = rf"1\.wshard: expected 10 timesteps as when the data set was made, found {steps}: make the data set anew"
+    for read in (
+        lambda: data.get_col_data("action"),
+        lambda: list(WindowDataset(data)),
+        lambda: list(ClipLoader(data)),
+    ):
+        with pytest.raises(StaleEpisodeError, match=message):
+            read()
+    with pytest.warns(SkippedEpisodeWarning, match=message):
+        assert sum(len(batch["action"]) for batch in ClipLoader(data, 7, on_error="skip")) == 27
+
+
+def test_an_episode_without_a_lane_of_the_first_is_refused_with_advice(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for seed in range(2):
+        episode = make_episode(seed, T=10)
+        if seed:
+            episode.observations.pop("joint_pos")
+        save_wshard(episode, folder / f"{seed}.wshard")
+    with pytest.raises(DatasetError, match=r"1\.wshard: expected a lane 'signal/joint_pos' .* by keys_to_load, or"):
+        list(ClipLoader(load_dataset(folder, num_steps=2)))
 
 
 def test_an_epoch_without_anything_to_read_is_an_error(tmp_path):
