@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import chain
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -52,6 +53,7 @@ class ArraySpool:
                         self._folder.mkdir(parents=True, exist_ok=True)
                     self._files[name] = TemporaryFile(dir=self._folder)  # noqa: SIM115  (until it is taken)
                 np.save(self._files[name], array, allow_pickle=False)
+                self._files[name].flush()
             except OSError:
                 self.drop()
 
@@ -70,4 +72,5 @@ class ArraySpool:
         """Forget all, and take no more."""
         self._left = -1
         while self._files:
-            self._files.popitem()[1].close()
+            with suppress(OSError):  # closing writes what is buffered, for which there was no room before
+                self._files.popitem()[1].close()

@@ -60,7 +60,7 @@ SQLITE_REASONS = (
         CatalogBusyError,
         f"another process held its write lock for {BUSY_SECONDS:.0f} s, or it lies on a network disk, where locks fail",
     ),
-    (("SQLITE_FULL",), CatalogWriteError, "the disk is full"),
+    (("SQLITE_FULL",), CatalogWriteError, "the disk is full; make room and run the same command again"),
     (("SQLITE_READONLY", "SQLITE_PERM"), CatalogWriteError, "it is read-only here"),
     (
         ("SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_PROTOCOL"),

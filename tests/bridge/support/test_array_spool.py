@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,16 @@ def test_groups_come_once_in_their_order(tmp_path):
         assert [*spool.take("one", 2)] == []
     assert [*spool.take("two", 2)] == []
     assert not [*(tmp_path / "new").iterdir()]
+
+
+def test_a_disk_that_is_full_before_a_buffer_is_written_is_no_error(tmp_path, request):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    request.addfinalizer(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
+    with ArraySpool(1 << 20, tmp_path) as spool:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+        spool.add("one", [[ROWS], [ROWS]])
+        assert not spool.has_room
+        assert [*spool.take("one", 1)] == []
 
 
 @pytest.mark.parametrize("is_full", [True, False])
