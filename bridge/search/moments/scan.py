@@ -193,8 +193,7 @@ class Timesteps(Mapping[int, PreparedRows]):
             self._compare_all(searches, grid)
             return
         cells = self.cells[searches[0].template.is_of_changes]
-        for search in searches:
-            find_in_cells(search, cells)
+        find_in_cells(searches, cells)
         crowded_out = [one for one in searches if one.is_crowded_out]
         compare_all([one for one in searches if one not in crowded_out], self._columns, cells.places)
         self._compare_all(crowded_out, grid)

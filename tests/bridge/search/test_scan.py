@@ -174,7 +174,7 @@ def test_however_few_members_are_compared_no_equal_place_is_missed_and_others_on
     for most in (0.01, 0.1, 0.3, 1, 100):
         monkeypatch.setattr(cell_scan, "MOST", most)
         search = nearest_places.NearestPlaces(grid, scan._template(query), wanted)
-        cell_scan.find_in_cells(search, with_cells(timesteps, 200).cells[0])
+        cell_scan.find_in_cells([search], with_cells(timesteps, 200).cells[0])
         found = {*search.found.places.tolist()}
         assert {*expected.places[expected.distances < 0.99e-4].tolist()} <= found
         near = expected.distances < 0.999 * np.sort(expected.distances)[:40].max()
