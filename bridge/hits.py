@@ -137,7 +137,10 @@ class Hits(list[EpisodeRef]):
         from wshard.training.data.source_dataset import SourceDataset  # noqa: PLC0415
 
         check_options(Hits.dataset, options, SourceDataset)
-        places = [ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.length or None) for ref in self]
+        places = [
+            ClipPlace(ref.address, *ref.span, ref.digest, ref.fingerprint, ref.length or None, ref.layout)
+            for ref in self
+        ]
         return open_clips(places, weights, options, missing=missing)
 
     def to_arrow(self) -> pa.Table:

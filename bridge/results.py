@@ -51,6 +51,7 @@ class EpisodeRef:
         alignment: Pairs (query step, episode step), for moments and on request.
         lane_scores: Agreement of each lane along the alignment, 0 to 1.
         seen: The camera frame that shows the picture, for searches by picture.
+        layout: The id of its lanes in the catalog; episodes with the same one have the same lanes.
 
     Examples:
         >>> hit = EpisodeRef("reach-7", "reach-7.wshard", 0.9312, {"length": 100}, (10, 30))
@@ -74,6 +75,7 @@ class EpisodeRef:
     alignment: tuple[tuple[int, int], ...] = ()
     lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
     seen: SeenFrame | None = None
+    layout: int | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         """Return the hit's episode, span and score."""
@@ -197,8 +199,9 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int], compared_by: 
     metadata, fingerprint = {**row.metadata, **catalogued}, Fingerprint(row.size, row.mtime_ns)
     read_as, names = row.address.read_as, tuple(compared_by)
     return EpisodeRef(
-        row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, read_as, fingerprint, names
-    )
+        row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, read_as, fingerprint, names,
+        layout=row.layout_id,
+    )  # fmt: skip
 
 
 def resolve_span(start: int | None, stop: int | None, episode_id: str, length: int) -> tuple[int, int]:

@@ -37,7 +37,10 @@ Missing: TypeAlias = Literal["raise", "skip"]
 
 @dataclass(frozen=True)
 class ClipPlace:
-    """Timesteps [start, stop) of an episode, with digest and fingerprint from the catalog; length: of all of it."""
+    """Timesteps [start, stop) of an episode, with what the catalog has of it; length: of all of it.
+
+    layout: the id of its lanes; episodes with the same one have the same lanes.
+    """
 
     address: EpisodeAddress
     start: int
@@ -45,6 +48,13 @@ class ClipPlace:
     digest: str = ""
     fingerprint: Fingerprint | None = None
     length: int | None = None
+    layout: int | None = None
+
+
+def _if_all(values: Sequence[int | None]) -> list[int] | None:
+    """Return the values, None if one is unknown."""
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None
 
 
 def open_clips(
@@ -70,6 +80,7 @@ def open_clips(
     opened: list[SourceBase] = []
     episodes: list[tuple[int, str]] = []
     lengths: list[int | None] = []
+    layouts: list[int | None] = []
     for place in places:
         address = place.address
         if address in numbers:
@@ -81,10 +92,8 @@ def open_clips(
         numbers[address] = len(episodes)
         episodes.append((sources[location], address.key))
         lengths.append(place.length)
-    known_lengths = [length for length in lengths if length is not None]
-    data = SourceDataset(
-        opened, episodes=episodes, lengths=known_lengths if len(known_lengths) == len(lengths) else None, **options
-    )
+        layouts.append(place.layout)
+    data = SourceDataset(opened, episodes=episodes, lengths=_if_all(lengths), layouts=_if_all(layouts), **options)
     clips = SpanDataset(data, [(numbers[place.address], place.start, place.stop) for place in places], weights)
     if problem := explain_no_clips(clips):
         raise NoClipsError(problem)

@@ -34,6 +34,7 @@ _BLOCKS: Final = {"actions": "action/actions", "rewards": REWARD}
 class OgbenchSource(Hdf5Source[FlatSpan]):
     """The episodes of a file by their numbers: "0", "1", ..."""
 
+    own_lanes = False
     meaning: ClassVar = (
         ("observations, actions", "signal/observations, action/actions"),
         ("terminals", "the last row of an episode: its observation is metadata final_observation, its action unused"),

@@ -46,6 +46,7 @@ class D4rlSource(Hdf5Source[FlatSpan]):
     """The episodes of a file by their numbers: "0", "1", ..."""
 
     kind = "d4rl"
+    own_lanes = False
     meaning: ClassVar = (
         ("observations, actions", "signal/observations, action/actions"),
         ("rewards, terminals, timeouts", "reward, done, aux/truncations"),

@@ -50,6 +50,8 @@ class DatasetImages(Sequence[bytes]):
 class Hdf5Source(LazySource[_Ref], Generic[_Ref]):
     """A Source of an HDF5 file, opened once; a subclass lists and describes its episodes."""
 
+    own_lanes = True
+
     kind: ClassVar[str] = ""
     """The name of the format, as hdf5_kind returns it."""
 

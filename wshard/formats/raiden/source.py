@@ -51,6 +51,7 @@ class RaidenSource(LazySource["Place"]):
     """Keys are the names of episode folders, below `processed` with the task: "0000", "pick_cube/0000"."""
 
     whole = True
+    own_lanes = True
     meaning: ClassVar = (
         ("joints, actual_poses", "signal/joints, signal/actual_poses: measured, left arm first"),
         ("action, action_joints", "action/action (poses), action/action_joints: commanded"),

@@ -92,13 +92,18 @@ class EpisodeList:
                 lengths.append(source.length_of(key))
         return lengths
 
-    def own_lanes(self) -> Iterable[tuple[int, Mapping[str, Declaration]]]:
-        """Return the lanes that episodes declare by themselves, each kind once, with an episode that has them."""
+    def own_lanes(self, layouts: Sequence[int] | None = None) -> Iterable[tuple[int, Mapping[str, Declaration]]]:
+        """Return the lanes that episodes declare by themselves, each kind once, with an episode that has them.
+
+        layouts: a number for each episode, equal for those of equal lanes, of which one is opened at each location.
+        """
         if not self._own_lanes:  # the lengths were known
-            firsts, own = {*self.first_of_each()}, np.array([source.own_lanes for source in self.sources], bool)
-            for episode in np.flatnonzero(own[self.source_indices]).tolist():
-                if episode not in firsts:
-                    self._note_lanes(episode, self.lanes(episode))
+            own = np.array([source.own_lanes for source in self.sources], bool)[self.source_indices]
+            kinds = np.arange(len(self)) if layouts is None else np.asarray(layouts)
+            alike = np.stack([self.source_indices, kinds], axis=1)
+            found = np.unique(alike, axis=0, return_index=True)[1] if len(self) else np.zeros(0, np.int64)
+            for episode in np.setdiff1d(found[own[found]], self.first_of_each()).tolist():
+                self._note_lanes(episode, self.lanes(episode))
         return self._own_lanes.values()
 
     def _note_lanes(self, episode: int, lanes: Mapping[str, Declaration]) -> None:

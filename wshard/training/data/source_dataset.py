@@ -34,12 +34,11 @@ Merges = Mapping[str, Sequence[str] | str]
 class SourceDataset(Dataset):
     """Clips of the episodes of Sources.
 
-    episodes: (index of the Source, key) of each, by default all; lengths: their lengths, if known. keys_to_load: names
-    of columns, or native names of lanes, by default all; a single one may be a text; a mapping {column: native name}
-    renames them.
-    keys_to_cache: columns that are read into memory once. keys_to_merge: {new column: columns, or a regular expression
-    for them} to concatenate. Raises DatasetError for a location whose columns differ from those of the first,
-    EntryNotFoundError for unknown columns.
+    episodes: (index of the Source, key) of each, by default all; lengths: theirs, if known; layouts: a number for
+    each, equal for those of equal lanes. keys_to_load: names of columns, or native names of lanes, by default all; a
+    single one may be a text; a mapping {column: native name} renames them. keys_to_cache: columns that are read into
+    memory once. keys_to_merge: {new column: columns, or a regular expression for them} to concatenate. Raises
+    DatasetError for a location whose columns differ from those of the first, EntryNotFoundError for unknown columns.
     """
 
     def __init__(  # noqa: PLR0913  (the options that readers of the original have)
@@ -51,6 +50,7 @@ class SourceDataset(Dataset):
         *,
         episodes: Sequence[tuple[int, str]] | None = None,
         lengths: Sequence[int] | None = None,
+        layouts: Sequence[int] | None = None,
         keys_to_load: Sequence[str] | Mapping[str, str] | None = None,
         keys_to_cache: Sequence[str] | None = None,
         keys_to_merge: Merges | None = None,
@@ -74,7 +74,7 @@ class SourceDataset(Dataset):
         self.columns = self._find_columns()
         self._names = self._select_columns(keys_to_load)
         self._match_locations()
-        self._widen_floats()
+        self._widen_floats(layouts)
         for target, merged in (keys_to_merge or {}).items():
             self.merge_col(merged, target)
         for name in (*(keys_to_merge or ()), *(keys_to_cache or ())):
@@ -151,9 +151,9 @@ class SourceDataset(Dataset):
                 self.columns[name] = replace(column, lane=joined)
                 self.episodes.rename(first, column.block, match.block)
 
-    def _widen_floats(self) -> None:
-        """Make floats as wide as in any episode, at locations where each episode declares its own lanes in a file."""
-        for episode, lanes in self.episodes.own_lanes():
+    def _widen_floats(self, layouts: Sequence[int] | None) -> None:
+        """Make floats as wide as in any episode, at locations where each episode declares its own lanes."""
+        for episode, lanes in self.episodes.own_lanes(layouts):
             for name in self._names:
                 column = self.columns[name]
                 other = lanes.get(self.episodes.name_there(episode, column.block))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
+import h5py
 import numpy as np
 import pytest
 import torch
 
-from wshard import Channel, DType, Episode, save_wshard
+from wshard import Channel, DType, Episode, open_archive, open_sink, save_wshard
 from wshard.data import ConcatDataset, MergeDataset, ReplayBuffer, SpanDataset, WindowDataset
 from wshard.errors import DatasetError
-from wshard.formats.open import open_source
+from wshard.formats.open import open_location, open_source
+from wshard.testing import make_episode
 from wshard.training.data.source_dataset import SourceDataset
 
 FLOATS = {DType.FLOAT16: 0, DType.BFLOAT16: 0, DType.FLOAT32: 1, DType.FLOAT64: 2}
@@ -52,6 +55,42 @@ def test_floats_are_joined_and_others_refused(tmp_path, in_one_folder):
         if one in FLOATS:
             assert rows.astype(float).tolist() == VALUES * 2
         clips.episodes.close()
+
+
+def write(path, name, dtypes):
+    """Write an episode of each dtype to one file, in a format that lets each declare its own."""
+    if name == "layout":
+        with h5py.File(path, "w") as file:
+            for number, dtype in enumerate(dtypes):
+                file[f"episode_{number}/qpos"] = np.full((5, 2), 1 / 3, dtype.numpy_dtype)
+                file[f"episode_{number}/action"] = np.zeros((5, 2), np.float32)
+        return path
+    with open_sink(path, name) as sink:
+        for number, dtype in enumerate(dtypes):
+            episode = make_episode(number)
+            rows = np.full((episode.length, 2), 1 / 3, dtype.numpy_dtype)
+            lanes = {"qpos": Channel("qpos", dtype, [2], rows)}
+            sink.write(replace(episode, observations=lanes, actions={"action": episode.actions["ctrl"]}))
+    return path
+
+
+@pytest.mark.filterwarnings("ignore:.*read by a guess:wshard.errors.GuessWarning")
+@pytest.mark.parametrize("archived", [False, True])
+@pytest.mark.parametrize("name", ["robomimic", "shardpack", "layout"])
+def test_floats_of_the_episodes_of_one_file_are_joined(tmp_path, name, archived):
+    widths = [DType.FLOAT32, DType.FLOAT32, DType.FLOAT64, DType.FLOAT32]
+    path = write(tmp_path / f"one.{'shardpack' if name == 'shardpack' else 'hdf5'}", name, widths)
+    if archived:
+        with open_archive(tmp_path / "archive", create=True) as archive:
+            archive.ingest(path)
+            clips = archive.dataset("", keys_to_load=["qpos"])
+    else:
+        clips = SourceDataset([open_location(path)], keys_to_load=["qpos"])
+    clips.as_tensors = False
+    assert {item["qpos"].dtype for item in (clips[0], clips[len(clips) // 2 + 1], clips[-1])} == {np.dtype(np.float64)}
+    values = {np.float32(1 / 3).astype(float): 3, 1 / 3: 1}
+    rows = np.concatenate([clips.column_rows("qpos", number, 0, 5)[:1, 0] for number in range(4)])
+    assert dict(zip(*np.unique(rows, return_counts=True), strict=True)) == values
 
 
 @pytest.mark.parametrize("derived", [lambda data: data, lambda data: SpanDataset(data, [(0, 0, 3)]), WindowDataset])
