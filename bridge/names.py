@@ -6,7 +6,6 @@ import json
 import os
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,11 +17,12 @@ from catalog.values import storable
 from wshard.core.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown
-from wshard.errors import EntryNotFoundError, MissingFileError, QueryError
+from wshard.errors import EntryNotFoundError, MissingFileError, ObjectStoreError, QueryError
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
+    from wshard.core.files.place import Place
     from wshard.core.types import Array
 
 _ARRAY: Final = ".npy"
@@ -71,8 +71,8 @@ class EpisodeNames:
             start, stop = span.start, span.stop
         if span.address.uri.endswith(_ARRAY) and not span.address.key:
             place = place_of(span.address.uri)
-            if place.is_local and place.is_file():
-                return _read_array(Path(place.uri), start, stop)
+            if place.is_file():
+                return _read_array(place, start, stop)
         return NamedEpisode(self._find(span.address) or span.address, start, stop)
 
     def find(self, name: str | os.PathLike[str]) -> EpisodeRef:
@@ -145,9 +145,12 @@ def parse_uid_span(text: str) -> tuple[str, int, int | None]:
     return match[1], int(match[2] or 0), int(match[3]) if match[3] else None
 
 
-def _read_array(path: Path, start: int | None, stop: int | None) -> Array:
+def _read_array(path: Place, start: int | None, stop: int | None) -> Array:
     try:
-        array: Array = np.load(path, allow_pickle=False)
+        with path.open() as file:
+            array: Array = np.load(file, allow_pickle=False)
+    except ObjectStoreError:
+        raise
     except (ValueError, EOFError, OSError) as error:
         raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
     if (start, stop) == (None, None) or not array.ndim:

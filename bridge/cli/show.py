@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _APART = ("metadata", "lanes", "stored_lanes", "files", "layout_id", "id")  # printed in their own way, or not at all
 _FRAMES = 6  # of an episode on a terminal
+_MAX_HITS = 1 << 27  # bytes of a file of hits
 _BEGINNINGS = {".png": b"\x89PNG", ".svg": b"<svg ", ".html": b'<!doctype html><meta charset="utf-8">'}  # by suffix
 
 
@@ -175,12 +176,12 @@ def _read(catalog: Catalog, name: str) -> Iterator[EpisodeRef]:
     """Yield what a name means: an episode, a span of it, or the hits in a file."""
     from bridge.names import EpisodeNames
     from bridge.results import make_ref
+    from wshard.core.files.schemes import place_of
     from wshard.errors import QueryError
 
-    path = Path(name)
-    if path.suffix == ".json":
+    if name.endswith(".json"):
         try:
-            items = json.loads(path.read_text(encoding="utf-8"))["items"]
+            items = json.loads(place_of(name).read(0, _MAX_HITS))["items"]
             hits = [(str(one["uid"]), tuple(map(int, one["span"])), float(one["score"])) for one in items]
         except (ValueError, TypeError, KeyError, RecursionError):
             fields = "items that each have uid, span and score"

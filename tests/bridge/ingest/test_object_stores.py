@@ -11,12 +11,14 @@ import pytest
 from bridge_episodes import command, episode, save
 from object_stores import BUCKET, upload
 from obstore.store import S3Store
+from PIL import Image
 
 from bridge import open_archive
 from wshard import open_sink
 from wshard.core.files.object_client import client_of
 from wshard.core.files.objects import forget
 from wshard.core.files.schemes import place_of
+from wshard.core.media.read_picture import read_picture
 from wshard.data import load_dataset
 from wshard.errors import DatasetError
 
@@ -59,6 +61,40 @@ def test_a_bucket_is_searched_as_the_same_files_on_a_disk(s3, tmp_path):
     assert (again.exit_code, "5 unchanged" in again.output) == (0, True), again.output
     checked = command("fsck", "--data", "--archive", "far", folder=tmp_path)
     assert (checked.exit_code, checked.stdout) == (0, "5 episodes checked: no problems found\n"), checked.output
+
+
+def test_queries_in_a_bucket_are_read_as_those_on_a_disk(s3, tmp_path):
+    save(tmp_path / "in", episode(0, 0, id="0"), episode(1, 1, id="1"))
+    done = command("ingest", "in", "--archive", "lab", "--lanes", "state", folder=tmp_path)
+    assert done.exit_code == 0, done.output
+    (tmp_path / "asked").mkdir()
+    np.save(tmp_path / "asked" / "q.npy", episode(1, 1).observations["state"].data)
+    Image.fromarray(np.full((8, 8, 3), 90, np.uint8)).save(tmp_path / "asked" / "p.png")
+    uri = upload(s3, tmp_path / "asked", "asked")
+    for query in ("q.npy", "q.npy@5:25"):
+        for verb in ("search", "moments"):
+            near, far = (
+                command(verb, f"{place}/{query}", "--archive", "lab", "--json", folder=tmp_path)
+                for place in (tmp_path / "asked", uri)
+            )
+            assert (near.exit_code, far.exit_code) == (0, 0), far.output
+            hits = [[(one["uid"], one["score"]) for one in json.loads(done.stdout)["items"]] for done in (near, far)]
+            assert hits[0] == hits[1] != []
+    missing = command("search", f"{uri}/none.npy", "--archive", "lab", folder=tmp_path)
+    assert (missing.exit_code, "none.npy" in missing.stderr) == (1, True)
+    assert np.array_equal(read_picture(f"{uri}/p.png"), read_picture(tmp_path / "asked" / "p.png"))
+    hits_file = command("search", "q.npy", "--archive", "../lab", "--json", folder=tmp_path / "asked").stdout
+    (tmp_path / "asked" / "hits.json").write_text(hits_file)
+    drawn = command(
+        "plot",
+        f"{upload(s3, tmp_path / 'asked', 'drawn')}/hits.json",
+        "--output",
+        "hits.html",
+        "--archive",
+        "lab",
+        folder=tmp_path,
+    )
+    assert (drawn.exit_code, (tmp_path / "hits.html").exists()) == (0, True), drawn.output
 
 
 def test_what_a_bucket_does_not_list_is_not_deleted(s3, tmp_path, monkeypatch):

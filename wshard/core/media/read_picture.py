@@ -7,11 +7,12 @@ import os
 import struct
 import warnings
 import zlib
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.core.files.schemes import place_of
 from wshard.core.media.image_header import MAX_PIXELS, check_pixels
 from wshard.core.plugins import import_library
 from wshard.errors import CodecError, LimitError, WShardError
@@ -44,19 +45,19 @@ def is_picture_name(name: str) -> bool:
 
 
 def read_picture(source: Any) -> NDArray[np.uint8]:
-    """Return a picture as uint8 [H, W, 3]: of a path, of the bytes of a file, or of an array [H, W] or [H, W, C].
+    """Return a picture as uint8 [H, W, 3]: of a path or a URI, the bytes of a file, or an array [H, W] or [H, W, C].
 
     It is turned as its EXIF data say; of an animation it is the first frame; gray with 16 bits is reduced to 8,
     transparency is dropped. Raises CodecError for anything but a picture, LimitError above MAX_PIXELS,
-    FileNotFoundError, MissingExtraError without Pillow.
+    FileNotFoundError, MissingExtraError without Pillow, UnknownSchemeError.
     """
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
+        path = place_of(source)
         if not path.is_file():
             if path.exists():  # a folder, or a pipe, which would be waited for
                 raise CodecError(f"{path}: {_EXPECTED}, found no regular file")
             raise FileNotFoundError(f"{path}: {_EXPECTED}, found no such file")
-        with path.open("rb") as file:
+        with path.open() as file:
             return _decode(file.read(_MAX_SIZE + 1), str(path))
     if isinstance(source, bytes | bytearray | memoryview):
         return _decode(bytes(source[: _MAX_SIZE + 1]), "picture")
