@@ -28,7 +28,7 @@ ROUNDING: Final = 1e-5
 """Of squared lengths, in single precision."""
 
 _PER_SPAN: Final = (4, 16)  # places at which all blocks are compared for each span returned, at least and at most
-_FEW: Final = 1 << 13  # places up to which, or up to a share of all, each is compared
+_FEW_PLACES: Final = 1 << 13  # places up to which, or up to a share of all, each is compared
 _SHARE: Final = 1 / 8
 _COMPARED: Final = 4  # blocks of a query, at most
 _AT_ONCE: Final = 1 << 13  # blocks compared at once, while they fit in the CPU cache
@@ -153,7 +153,7 @@ class BlockGrid:
             return None
         counts, _ = count_blocks(self.lengths)
         total = int(counts.sum())
-        if total > max(_FEW, _SHARE * len(self.values)):
+        if total > max(_FEW_PLACES, _SHARE * len(self.values)):
             return None
         return np.repeat(self.edges[:-1] - np.cumsum(counts) + counts, counts) + np.arange(total)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Columns = Callable[[int, bool, int], Floats]
 
-FEW: Final = 1 << 17
+WITHOUT_CELLS: Final = 1 << 17
 """Blocks that are in no cells, as comparing all of them takes no longer."""
 
 _SAMPLED: Final = 4  # times as many places as are wanted that are compared before others, as these may be nearest

@@ -13,7 +13,7 @@ from bridge.search.moments.block_distances import COARSE, BlockGrid, BlockTempla
 from bridge.search.moments.blocks import APART, BLOCK, CHANGE, count_blocks, make_blocks, make_changes
 from bridge.search.moments.cell_scan import find_in_cells
 from bridge.search.moments.lane_rows import PreparedRows
-from bridge.search.moments.nearest_places import FEW, NearestPlaces, Wanted, compare_all
+from bridge.search.moments.nearest_places import WITHOUT_CELLS, NearestPlaces, Wanted, compare_all
 from embedders.trajectory.resample import resample
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _RIVALS: Final = 4  # spans at the query's own speed for each at another, which 
 _EQUAL: Final = 1e-4  # mean squared distance of blocks below which rows may be equal
 _SHIFTED: Final = 4 / 9  # of the distance of spans as they are, up to which others but for an offset may rank before
 _MOST_EQUAL: Final = 1000  # spans that are looked at more closely
-_FEW: Final = 1 << 15  # places that are compared, each, sooner than cells are looked at
+_EACH: Final = 1 << 15  # places that are compared, each, sooner than cells are looked at
 _IN_MEMORY: Final = 1 << 22  # numbers of prepared rows
 
 
@@ -189,7 +189,7 @@ class Timesteps(Mapping[int, PreparedRows]):
         """
         if not searches:
             return
-        if not self.cells or (grid.few is not None and len(grid.few) <= _FEW):
+        if not self.cells or (grid.few is not None and len(grid.few) <= _EACH):
             self._compare_all(searches, grid)
             return
         cells = self.cells[searches[0].template.is_of_changes]
@@ -226,7 +226,7 @@ class Timesteps(Mapping[int, PreparedRows]):
         They lie one after the other, unless these are all of many.
         """
         rows = self.changes[first // CHANGE :: every // CHANGE] if changes else self.blocks[first::every]
-        if not first and len(self.blocks) > FEW:
+        if not first and len(self.blocks) > WITHOUT_CELLS:
             return rows.T
         if (every, changes, first) not in self._transposed:
             self._transposed[every, changes, first] = np.ascontiguousarray(rows.T)

@@ -13,7 +13,7 @@ from bridge.index.array_files import ArrayFiles, StoredArrays
 from bridge.index.derived_numbers import CELLS
 from bridge.search.moments.blocks import CHANGE
 from bridge.search.moments.cells import Cells, divide, list_blocks, list_changes
-from bridge.search.moments.nearest_places import FEW
+from bridge.search.moments.nearest_places import WITHOUT_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def follow(folder: Path, timesteps: StoredArrays, before: StoredCells) -> Stored
 
     There are none for few blocks, and where they cannot be written.
     """
-    if not timesteps.arrays or len(timesteps.arrays[2]) <= FEW:
+    if not timesteps.arrays or len(timesteps.arrays[2]) <= WITHOUT_CELLS:
         return StoredCells()
     known = before.arrays or [StoredArrays("", 0)] * len(_KINDS)
     with suppress(OSError):

@@ -127,7 +127,7 @@ PARTS = ("same", "shifted", "equal")
 
 @pytest.fixture
 def small_cells(monkeypatch):
-    monkeypatch.setattr(block_distances, "_FEW", 0)  # so that not all places of few episodes are compared
+    monkeypatch.setattr(block_distances, "_FEW_PLACES", 0)  # so that not all places of few episodes are compared
     monkeypatch.setattr(block_distances, "_SHARE", 0)
     monkeypatch.setattr(cell_scan, "_CELLS", 2)  # so that limits are lowered many times
     monkeypatch.setattr(nearest_places, "_PLACES", 64)
@@ -193,7 +193,7 @@ def test_where_a_filter_excludes_what_is_near_all_others_are_compared(small_cell
     rows = {number: near + 0.1 * random.normal(size=near.shape) for number in range(150)}
     rows |= {number: random.normal(size=(40, 4)).cumsum(axis=0) for number in range(150, 200)}
     timesteps, paced = Timesteps.of({number: PreparedRows(one) for number, one in rows.items()}), pace(near[:8])
-    monkeypatch.setattr(scan, "_FEW", 0)
+    monkeypatch.setattr(scan, "_EACH", 0)
     expected, found = (one.scan(paced, 5, np.arange(150, 200)) for one in (timesteps, with_cells(timesteps, 200)))
     assert found.is_complete
     assert (found.same.episodes == expected.same.episodes).all()
@@ -338,7 +338,7 @@ def test_an_ingest_of_many_episodes_stores_their_timesteps_and_one_more_is_added
 def test_cells_are_stored_with_timesteps_and_made_anew_where_they_are_damaged_or_many_episodes_are_new(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(stored_cells, "FEW", 64)
+    monkeypatch.setattr(stored_cells, "WITHOUT_CELLS", 64)
     monkeypatch.setattr(cells, "_MEMBERS", 16)
     rows = {number: np.random.default_rng(number).normal(size=(30, 5)).astype(np.float32) for number in range(50)}
     lanes = {number: {"state": Channel.of("state", one)} for number, one in rows.items()}
