@@ -21,7 +21,7 @@ from bridge.present.findings import (
     present_pair,
 )
 from bridge.present.jobs import present_job
-from bridge.web.api.listing import WHERE
+from bridge.web.api.listing import WHERE, list_fields
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from catalog.filters.parse import as_where
 from catalog.filters.where import Compare
@@ -133,7 +133,7 @@ def _outliers(call: ApiCall, progress: Progress) -> _Found:
 
 
 def _mislabeled(call: ApiCall, progress: Progress) -> _Found:
-    label = call["label"] or "env"
+    label = call["label"] or next(iter(list_fields(call)["labels"]), "env")
     found = find_mislabeled(call.archive.archive, label, call["where"], space=call["space"], progress=progress)
     doubtful = [one for one in found if round(one.value, _DIGITS) > _OUTVOTED]
     about = {"of": len(found), "cut": "those whose neighbours have another label more often"}
@@ -173,7 +173,9 @@ ENDPOINTS: Final = (
         (
             Parameter("name", "unreviewed, duplicates, leaks, outliers or mislabeled", required=True),
             WHERE,
-            Parameter("label", "for mislabeled: the field with the labels", default=""),
+            Parameter(
+                "label", "for mislabeled: the field with the labels. Default: what tells episodes apart", default=""
+            ),
             Parameter("left", "for leaks: a filter or a collection, such as the training set", default=""),
             Parameter("right", "for leaks: the other filter or collection", default=""),
             Parameter("space", "fingerprint prefix of the Space, if there are several"),

@@ -177,7 +177,7 @@ class ReviewPage {
       this.queue === "leaks"
         ? [field("left", "first set", "collection or filter"), field("right", "second set", "collection or filter")]
         : field("q", "filter", this.hint),
-      this.queue === "mislabeled" && field("label", "label", "env"),
+      this.queue === "mislabeled" && field("label", "label", this.labels[0] ?? "env"),
       this.asked.space !== null && this.space,
       PAIRED.includes(this.queue) && h("label", { title: "episodes cut out of others, or spliced: needs windows, and takes longer" },
         h("input", { type: "checkbox", name: "pieces", value: "1", checked: state.has("pieces") }), "also pieces of episodes"),

@@ -14,6 +14,7 @@ import h5py
 import httpx
 import numpy as np
 import pytest
+from bridge_episodes import episode, ingest, save
 from command_line import app as commands
 from simplejpeg import decode_jpeg
 from typer.testing import CliRunner
@@ -411,6 +412,20 @@ def finished(client, path, **parameters: object):
         while get(client, f"/api/jobs/{found['job']['id']}")["state"] in ("waiting", "running"):
             time.sleep(0.02)
     return found
+
+
+def test_labels_are_doubted_by_default_that_tell_the_episodes_apart(tmp_path):
+    need_pages()
+    tasks = [
+        episode(task, number, env_id="arm", metadata={"task": "ab"[task]}) for task in (0, 1) for number in range(4)
+    ]
+    tasks.append(episode(0, 9, env_id="arm", metadata={"task": "b"}))
+    save(tmp_path / "episodes", *tasks)
+    ingest(tmp_path / "lab", tmp_path / "episodes")
+    with running_app(tmp_path / "lab") as running, running.client() as signed_in:
+        found = finished(signed_in, "/api/queues/mislabeled")
+        assert [one["episode_id"] for one in found["items"]] == ["task-0-9"]
+        assert found["items"] == finished(signed_in, "/api/queues/mislabeled", label="meta.task")["items"]
 
 
 def test_queues_spaces_and_jobs_are_those_of_the_commands(client, home):
