@@ -17,7 +17,7 @@ class WShardError(Exception):
 
 
 class FormatWarning(UserWarning):
-    """A known defect of an older writer that could be read around."""
+    """What is read or written otherwise than expected: around a defect, without some values, at several rates."""
 
 
 class GuessWarning(UserWarning):

@@ -11,6 +11,7 @@ from bridge.episodes.open import OpenLocations
 from wshard.core.files.schemes import place_of
 from wshard.errors import (
     DatasetError,
+    FormatWarning,
     NoClipsError,
     SkippedEpisodeWarning,
     SourceNotFoundError,
@@ -22,6 +23,7 @@ from wshard.formats.open import open_location
 from wshard.formats.wshard import SUFFIXES
 from wshard.training.data.dataset import explain_no_clips
 from wshard.training.data.derived.spans import SpanDataset
+from wshard.training.data.load import explain_rates
 from wshard.training.data.source_dataset import SourceDataset
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def open_clips(
 
     missing "skip": without those of episodes that have changed or cannot be opened; a SkippedEpisodeWarning says which.
     Raises StaleEpisodeError for an episode that has changed since it was catalogued, DatasetError if columns differ,
-    NoClipsError if there are no clips, FileNotFoundError.
+    NoClipsError if there are no clips, FileNotFoundError. A FormatWarning says that episodes have several rates.
     """
     if missing not in ("raise", "skip"):
         raise DatasetError(f"missing: expected 'raise' or 'skip', found {missing!r}")
@@ -97,6 +99,8 @@ def open_clips(
     clips = SpanDataset(data, [(numbers[place.address], place.start, place.stop) for place in places], weights)
     if problem := explain_no_clips(clips):
         raise NoClipsError(problem)
+    if reason := explain_rates(data):
+        warnings.warn(reason, FormatWarning, 3)
     return clips
 
 

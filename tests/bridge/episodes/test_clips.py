@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from bridge_episodes import episode, save
 from world_model_sets import make_columns, write_hdf5
 
 from catalog import EVERYTHING, Compare, Pick
-from wshard import Channel, TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
-from wshard.data import ClipLoader, ClipSampler, GoalDataset
+from wshard import Channel, TimebaseSpec, TrajectoryIngestor, TrajectoryRetriever, open_archive, save_wshard
+from wshard.data import ClipLoader, ClipSampler, GoalDataset, load_dataset
 from wshard.errors import (
     DatasetError,
     EntryNotFoundError,
+    FormatWarning,
     NoClipsError,
     SkippedEpisodeWarning,
     StaleEpisodeError,
@@ -156,3 +159,23 @@ def test_what_is_gone_or_changed_is_left_out_on_request_and_named(tmp_path):
             path.unlink()
         with pytest.warns(SkippedEpisodeWarning), pytest.raises(NoClipsError, match="found none"):
             archive.dataset("collection:all", num_steps=2, missing="skip")
+
+
+def test_episodes_of_several_rates_are_warned_of_wherever_they_are_mixed(tmp_path):
+    for hz in (20.0, 20.4, 50.0):
+        (tmp_path / f"{hz:g}").mkdir()
+        save_wshard(episode(number=int(hz), T=12, timebase=TimebaseSpec(tick_hz=hz)), tmp_path / f"{hz:g}" / "a.wshard")
+    near, far = [tmp_path / "20", tmp_path / "20.4"], [tmp_path / "20", tmp_path / "50"]
+    (tmp_path / "all").mkdir()
+    for number, folder in enumerate(far):
+        shutil.copy(folder / "a.wshard", tmp_path / "all" / f"{number}.wshard")
+    with TrajectoryIngestor(tmp_path / "lab") as ingestor:
+        ingestor.ingest([*near, *far])
+    load_dataset(near)  # measured rates differ a little
+    with open_archive(tmp_path / "lab") as lab:
+        lab.dataset("lane.signal/state.rate:..30")
+        for mix in (lambda: load_dataset(far), lambda: load_dataset(tmp_path / "all"), lab.dataset):
+            with pytest.warns(
+                FormatWarning, match=r"episodes of [23] rates, from 20 to 50 Hz: .* lane.signal/NAME.rate:HZ"
+            ):
+                mix()

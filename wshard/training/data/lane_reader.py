@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wshard.core.episode.meta_reader import Declaration
     from wshard.core.episode.protocol import EpisodeReader, Fingerprint
     from wshard.core.media.frames import EncodedFrames
-    from wshard.core.types import Array
+    from wshard.core.types import Array, TimebaseSpec
     from wshard.formats.source_base import Source, SourceBase
 
 _VIDEO_MEMORY: Final = 1 << 28
@@ -57,6 +57,8 @@ class EpisodeList:
         self.lengths: NDArray[np.int64] | None = None
         """Timesteps of each episode, which their files must still have when they are read."""
         self.renamed: dict[tuple[int, str], str] = {}
+        self.rates: set[float] = set()
+        """Timesteps per second that episodes state, of those that were opened to look at their lanes."""
         self._open: OrderedDict[int, EpisodeReader] = OrderedDict()
         self._lanes: dict[int, dict[str, Any]] = {}
         self._own_lanes: dict[tuple[Any, ...], tuple[int, Mapping[str, Declaration]]] = {}
@@ -87,7 +89,7 @@ class EpisodeList:
             if source.own_lanes:
                 with source.open(key) as reader:
                     lengths.append(reader.length)
-                    self._note_lanes(episode, reader.lanes())
+                    self._note_lanes(episode, self._lanes_of(reader))
             else:
                 lengths.append(source.length_of(key))
         return lengths
@@ -119,6 +121,7 @@ class EpisodeList:
     def info(self, episode: int) -> EpisodeInfo:
         """Describe an episode."""
         info: EpisodeInfo = self.sources[self.source_indices[episode]].info(self.keys[episode])
+        self._note_rate(info.timebase)
         return info
 
     def fingerprint(self, episode: int) -> Fingerprint:
@@ -139,8 +142,15 @@ class EpisodeList:
     def lanes(self, episode: int) -> dict[str, Declaration]:
         """Return the lanes of an episode by their block names."""
         with self.sources[self.source_indices[episode]].open(self.keys[episode]) as reader:
-            lanes: dict[str, Declaration] = reader.lanes()
-        return lanes
+            return self._lanes_of(reader)
+
+    def _lanes_of(self, reader: EpisodeReader) -> dict[str, Declaration]:
+        self._note_rate(reader.timebase)
+        return reader.lanes()
+
+    def _note_rate(self, timebase: TimebaseSpec) -> None:
+        if not timebase.assumed:
+            self.rates.add(timebase.tick_hz)
 
     def encoded(self, episode: int, block: str) -> EncodedFrames | None:
         """Return the frames of a lane as they are encoded, None for one that is stored as numbers."""

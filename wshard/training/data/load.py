@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown
-from wshard.errors import DatasetError, NoClipsWarning, SourceNotFoundError
+from wshard.errors import DatasetError, FormatWarning, NoClipsWarning, SourceNotFoundError
 from wshard.formats.detect import list_inside
 from wshard.training.data.cache import dataset_folder, download_repository, find_repository, may_be_repository
 from wshard.training.data.dataset import explain_no_clips
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Name = str | os.PathLike[str]
 
+_SAME_RATE = 1.05  # times another rate; those of times that were measured differ a little
 _SUFFIXES = ("", ".lance", ".h5", ".hdf5")
 
 
@@ -40,12 +41,26 @@ def load_dataset(
     A path is looked up in the working directory, then in the folder of data sets in the cache, where suffixes may be
     omitted; then USER/NAME is looked up in the local caches of the Hugging Face Hub, and downloaded if it is in none.
     `lerobot://USER/NAME` is such a LeRobot data set. Several names form one data set, whose columns must agree. format:
-    a name of list_formats. Raises SourceNotFoundError, DatasetError; a NoClipsWarning says why a data set has no clips.
+    a name of list_formats. Raises SourceNotFoundError, DatasetError; a NoClipsWarning says why a data set has no clips,
+    a FormatWarning that its episodes have several rates.
     """
     data = _load(name, cache_dir, format, kwargs)
     if reason := explain_no_clips(data):
         warnings.warn(f"{name}: {reason}", NoClipsWarning, 2)
+    if reason := explain_rates(*(data.datasets if isinstance(data, ConcatDataset) else [data])):
+        warnings.warn(f"{name}: {reason}", FormatWarning, 2)
     return data
+
+
+def explain_rates(*datasets: Dataset) -> str:
+    """Return which rates the episodes of data sets have, "" if they are the same, or known of one location only."""
+    rates = {rate for data in datasets if isinstance(data, SourceDataset) for rate in data.episodes.rates}
+    if not rates or max(rates) <= _SAME_RATE * min(rates):
+        return ""
+    return (
+        f"episodes of {len(rates)} rates, from {min(rates):g} to {max(rates):g} Hz: clips of equally many timesteps "
+        "take different times; load one rate at a time, in an archive by the filter lane.signal/NAME.rate:HZ"
+    )
 
 
 def _load(name: Name | Sequence[Name], cache_dir: Any, format_name: str | None, options: dict[str, Any]) -> Dataset:
