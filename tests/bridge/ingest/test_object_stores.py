@@ -67,27 +67,27 @@ def test_queries_in_a_bucket_are_read_as_those_on_a_disk(s3, tmp_path):
     save(tmp_path / "in", episode(0, 0, id="0"), episode(1, 1, id="1"))
     done = command("ingest", "in", "--archive", "lab", "--lanes", "state", folder=tmp_path)
     assert done.exit_code == 0, done.output
-    (tmp_path / "asked").mkdir()
-    np.save(tmp_path / "asked" / "q.npy", episode(1, 1).observations["state"].data)
-    Image.fromarray(np.full((8, 8, 3), 90, np.uint8)).save(tmp_path / "asked" / "p.png")
-    uri = upload(s3, tmp_path / "asked", "asked")
+    (tmp_path / "queries").mkdir()
+    np.save(tmp_path / "queries" / "q.npy", episode(1, 1).observations["state"].data)
+    Image.fromarray(np.full((8, 8, 3), 90, np.uint8)).save(tmp_path / "queries" / "p.png")
+    uri = upload(s3, tmp_path / "queries", "queries")
     for query in ("q.npy", "q.npy@5:25"):
         for verb in ("search", "moments"):
             near, far = (
                 command(verb, f"{place}/{query}", "--archive", "lab", "--json", folder=tmp_path)
-                for place in (tmp_path / "asked", uri)
+                for place in (tmp_path / "queries", uri)
             )
             assert (near.exit_code, far.exit_code) == (0, 0), far.output
             hits = [[(one["uid"], one["score"]) for one in json.loads(done.stdout)["items"]] for done in (near, far)]
             assert hits[0] == hits[1] != []
     missing = command("search", f"{uri}/none.npy", "--archive", "lab", folder=tmp_path)
     assert (missing.exit_code, "none.npy" in missing.stderr) == (1, True)
-    assert np.array_equal(read_picture(f"{uri}/p.png"), read_picture(tmp_path / "asked" / "p.png"))
-    hits_file = command("search", "q.npy", "--archive", "../lab", "--json", folder=tmp_path / "asked").stdout
-    (tmp_path / "asked" / "hits.json").write_text(hits_file)
+    assert np.array_equal(read_picture(f"{uri}/p.png"), read_picture(tmp_path / "queries" / "p.png"))
+    hits_file = command("search", "q.npy", "--archive", "../lab", "--json", folder=tmp_path / "queries").stdout
+    (tmp_path / "queries" / "hits.json").write_text(hits_file)
     drawn = command(
         "plot",
-        f"{upload(s3, tmp_path / 'asked', 'drawn')}/hits.json",
+        f"{upload(s3, tmp_path / 'queries', 'drawn')}/hits.json",
         "--output",
         "hits.html",
         "--archive",
