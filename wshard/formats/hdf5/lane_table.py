@@ -16,7 +16,7 @@ from wshard.core.episode.step_texts import declare_texts, list_texts
 from wshard.core.media.image_header import read_image_header
 from wshard.core.types import TimebaseSpec
 from wshard.errors import FormatError
-from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, finite, json_value
+from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, dataset_unit, finite, json_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,8 @@ class LaneTable:
             return False
         else:
             is_flags = block in _FLAGS
-            lane = Declaration(block, DType.BOOL if is_flags else DType.from_numpy(dtype_), shape)
+            dtype = DType.BOOL if is_flags else DType.from_numpy(dtype_)
+            lane = Declaration(block, dtype, shape, unit="" if is_flags else dataset_unit(dataset))
             self._declare(lane, replace(column, kind="flags" if is_flags else "numbers"))
         return True
 

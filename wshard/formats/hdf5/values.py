@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from wshard.errors import FormatError
 from wshard.formats.hdf5.nodes import check_texts, import_h5py
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from wshard.core.files.place import Place
     from wshard.core.types import Array
@@ -24,6 +25,7 @@ MAX_NUMBERS: Final = 256
 """Larger arrays are not metadata."""
 
 _MAX_TEXT_LENGTH: Final = 4096
+_MAX_UNIT: Final = 64  # characters
 MAX_JSON_SIZE: Final = 1 << 24
 NOT_JSON: Final = object()
 """Stands for a value that is too long for metadata, or not JSON."""
@@ -97,6 +99,20 @@ def text_attribute(node: Any, name: str) -> str | None:
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
     return value if isinstance(value, str) else None
+
+
+def unit_of(attribute: Callable[[str], Any]) -> str:
+    """Return the unit that the attribute `units` or `unit` of an array states, "" for none; attribute: returns one."""
+    for value in map(attribute, ("units", "unit")):
+        text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
+        if isinstance(text, str) and 0 < len(text.strip()) <= _MAX_UNIT and text.isprintable():
+            return text.strip()
+    return ""
+
+
+def dataset_unit(dataset: Any) -> str:
+    """Return the unit of an HDF5 dataset, "" of anything else; raises FormatError for a damaged attribute."""
+    return unit_of(partial(read_attribute, dataset)) if hasattr(dataset, "attrs") else ""
 
 
 def json_attribute(node: Any, name: str, where: str) -> dict[str, Any]:

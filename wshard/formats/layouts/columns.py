@@ -62,6 +62,9 @@ class ArrayFile(Protocol):
     def attributes(self, group: str = "") -> Mapping[str, Any]:
         """Return what is stated once for a group: texts, numbers, small arrays."""
 
+    def unit(self, path: str) -> str:
+        """Return the unit that is stated for an array, by its whole path; "" for none."""
+
     def close(self) -> None:
         """Close the file; rows returned earlier stay valid."""
 
@@ -94,6 +97,10 @@ class Flat:
     def attributes(self, _group: str = "") -> Mapping[str, Any]:
         """Return nothing."""
         return {}
+
+    def unit(self, _path: str) -> str:
+        """Return "": no unit is stated."""
+        return ""
 
     def count_gaps(self, path: str) -> int:
         """Return how many rows of a column of numbers have no value."""

@@ -16,7 +16,7 @@ from wshard.core.media.video_pool import POOL
 from wshard.errors import FormatError, LimitError
 from wshard.formats.d4rl.npz_rows import NpzRows
 from wshard.formats.hdf5.nodes import expect_dataset, expect_group, find, open_hdf5, translate_errors
-from wshard.formats.hdf5.values import read_attributes
+from wshard.formats.hdf5.values import dataset_unit, read_attributes
 from wshard.formats.hdf5.walk import walk_datasets
 from wshard.formats.layouts.columns import Flat, as_column, path_in
 from wshard.formats.layouts.groups import NumberedArrays, RowGroups
@@ -49,6 +49,10 @@ class _Dataset:
     def __getitem__(self, rows: Any) -> Any:
         return self._rows[rows]
 
+    def unit(self) -> str:
+        """Return the unit in its attributes."""
+        return dataset_unit(self._rows)
+
 
 class Hdf5Arrays:
     """An HDF5 file."""
@@ -78,12 +82,12 @@ class Hdf5Arrays:
         """Return the names of all that is in no group."""
         return [*self._file]
 
-    def single(self, name: str) -> RowArray:
+    def single(self, name: str) -> _Dataset:
         """Return a dataset without a look at others."""
         with translate_errors(self._where):
             return _Dataset(expect_dataset(self._file, name, self._where))
 
-    def column(self, path: str) -> RowArray:
+    def column(self, path: str) -> _Dataset:
         """Return a dataset."""
         for group, datasets in self._found.items():
             inner = path.removeprefix(f"{group}/") if group else path
@@ -94,6 +98,11 @@ class Hdf5Arrays:
         if name not in datasets:
             raise FormatError(f"{self._where}: expected a dataset {path!r}, found none")
         return datasets[name]
+
+    def unit(self, path: str) -> str:
+        """Return the unit in the attributes of a dataset."""
+        with translate_errors(self._where):
+            return self.column(path).unit()
 
     def _datasets(self, group: str) -> dict[str, _Dataset]:
         if group not in self._found:

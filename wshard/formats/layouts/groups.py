@@ -24,6 +24,9 @@ class _Named(Protocol):
     def single(self, name: str) -> RowArray:
         """Return an array without a look at others."""
 
+    def unit(self, path: str) -> str:
+        """Return the unit of an array."""
+
     def attributes(self, group: str = "") -> Mapping[str, Any]:
         """Return what is stated once."""
 
@@ -51,6 +54,11 @@ class NumberedArrays:
         group, _, name = path.partition("/")
         return self._file.single(self._paths.get(group, {}).get(name, path))
 
+    def unit(self, path: str) -> str:
+        """Return the unit of an array by "NUMBER/NAME"."""
+        group, _, name = path.partition("/")
+        return self._file.unit(self._paths.get(group, {}).get(name, path))
+
     def groups(self, _pattern: str) -> Sequence[str]:
         """Return the numbers."""
         return sort_naturally(self._paths)
@@ -75,6 +83,9 @@ class _Cells(Protocol):
     def cell(self, path: str, row: int) -> RowArray:
         """Return a cell."""
 
+    def unit(self, path: str) -> str:
+        """Return the unit of a column."""
+
     def close(self) -> None:
         """Close the file."""
 
@@ -94,6 +105,10 @@ class RowGroups:
         """Return the list of a row by "NUMBER/COLUMN"."""
         row, _, name = path.partition("/")
         return self._table.cell(name, int(row))
+
+    def unit(self, path: str) -> str:
+        """Return the unit of the column "NUMBER/COLUMN"."""
+        return self._table.unit(path.partition("/")[2])
 
     def groups(self, _pattern: str) -> Sequence[str]:
         """Return the numbers of the rows."""

@@ -10,7 +10,7 @@ import numpy as np
 from wshard.core.episode.lanes import MAX_GAPS
 from wshard.errors import ArrayKindError, LayoutError
 from wshard.formats.layouts.columns import Flat, path_in
-from wshard.formats.layouts.layout import SKIP, ArrayRule, split_role
+from wshard.formats.layouts.layout import SKIP, TIME, ArrayRule, split_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,6 +100,24 @@ def stands_apart(file: ArrayFile, path: str, lane: str) -> bool:
     """
     has_own_name = path != split_role(lane)[1]
     return has_own_name and isinstance(file, Flat) and file.count_gaps(path) > MAX_GAPS * file.column(path).shape[0]
+
+
+class Stated(NamedTuple):
+    """What is stated about a lane: the names of its channels, its unit, the kinds of its channels."""
+
+    names: tuple[str, ...]
+    unit: str
+    kinds: tuple[str, ...]
+
+
+def find_stated(path: str, rule: ArrayRule, layout: EpisodeLayout, file: ArrayFile, group: str) -> Stated:
+    """Return what a layout and a file state about a lane; the unit is that of its array, or of all its columns."""
+    names = given_names(rule, file, (group, layout.root, ""))
+    if rule.role == TIME or rule.unit:
+        return Stated(names, "" if rule.role == TIME else rule.unit, rule.kinds)
+    paths = rule.names if path in layout.stack else (path,)
+    units = {file.unit(path_in(group, one)) for one in paths}
+    return Stated(names, units.pop() if len(units) == 1 else "", rule.kinds)
 
 
 def given_names(rule: ArrayRule, file: ArrayFile, groups: Iterable[str]) -> tuple[str, ...]:

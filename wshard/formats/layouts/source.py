@@ -41,7 +41,7 @@ from wshard.formats.layouts.episodes import EpisodeSlice, find_episodes
 from wshard.formats.layouts.facts import EpisodeFacts
 from wshard.formats.layouts.layout import ACTION, FOLDERS, SUFFIXES
 from wshard.formats.layouts.named import find_layout
-from wshard.formats.layouts.plan import given_names, plan_arrays
+from wshard.formats.layouts.plan import Stated, find_stated, plan_arrays
 from wshard.formats.layouts.step_values import NO_TIME, rate_of
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
                 facts.add_array(path, rule, column)
             else:
                 times = column if rule.role == rules.TIME else times
-                self._add_lane(table, path, rule, column, given_names(rule, file, (ref.group, layout.root, "")))
+                self._add_lane(table, path, rule, column, find_stated(path, rule, layout, file, ref.group))
         for group in dict.fromkeys(("", layout.root, ref.group)):
             for name, value in file.attributes(group).items():
                 facts.add_attribute(name, value)
@@ -212,7 +212,7 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             return key or ref.file.stem
         return key if by == rules.GROUP else f"episode_{key}"
 
-    def _add_lane(self, table: LaneTable, path: str, rule: ArrayRule, column: RowArray, names: tuple[str, ...]) -> None:
+    def _add_lane(self, table: LaneTable, path: str, rule: ArrayRule, column: RowArray, stated: Stated) -> None:
         block = _BLOCKS.get(rule.role) or f"{'action' if rule.role == ACTION else 'signal'}/{rule.name or path}"
         first = rule.first + self._shift(rule)
         rows = None if rule.role == rules.OBSERVATION and not first else table.length
@@ -220,9 +220,8 @@ class LayoutSource(Hdf5Source[EpisodeSlice]):
             block = "signal/success"
             table.metadata["success"] = bool(np.any(np.asarray(column[:]) != 0))
         is_lane = table.add(block, path, column, rows=rows, first=first)
-        if is_lane and (names or rule.unit or rule.kinds):
-            unit = "" if rule.role == rules.TIME else rule.unit
-            lane = table.lanes[block] = replace(table.lanes[block], names=names, unit=unit, kinds=rule.kinds)
+        if is_lane and any(stated):
+            lane = table.lanes[block] = replace(table.lanes[block], **stated._asdict())
             if rule.kinds and not declared_kinds(lane):
                 raise LayoutError(f"{table.where}: {path!r}: kinds: expected one for each channel, found {rule.kinds}")
 

@@ -11,6 +11,7 @@ import numpy as np
 from wshard.core.files.place import parse_json
 from wshard.core.plugins import import_library
 from wshard.errors import ArrayKindError, FormatError, LimitError
+from wshard.formats.hdf5.values import unit_of
 from wshard.formats.layouts.columns import BYTES, TEXTS, Flat, RowView, as_column, as_texts
 from wshard.formats.layouts.text_files import read_text_table
 from wshard.formats.lerobot.arrow_arrays import to_array
@@ -49,7 +50,12 @@ class _Table(Flat):
         self._types = dict(zip(schema.names, schema.types, strict=True))
         if len(self._types) < len(schema.names):
             raise FormatError(f"{place}: expected different names of columns, found one twice")
+        self._stated_for = {name: schema.field(number).metadata or {} for number, name in enumerate(schema.names)}
         self._columns: dict[str, RowArray] = {}
+
+    def unit(self, path: str) -> str:
+        """Return the unit in the metadata of a column."""
+        return unit_of(lambda name: self._stated_for.get(path, {}).get(name.encode()))
 
     def paths(self, group: str = "") -> list[str]:
         """Return the names of the columns."""

@@ -18,7 +18,7 @@ from wshard.core.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
 from wshard.core.episode.meta_reader import Declaration, stated_clock
 from wshard.core.episode.protocol import Fingerprint
 from wshard.errors import EpisodeError, FormatError, MissingExtraError
-from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, json_value
+from wshard.formats.hdf5.values import MAX_NUMBERS, NOT_JSON, json_value, unit_of
 from wshard.formats.lazy_source import LazySource
 from wshard.formats.look import look_at
 from wshard.formats.zarr.open_store import OWN_ATTRIBUTE, OpenStore, as_object
@@ -208,6 +208,11 @@ class ReplayBufferSource(LazySource[RowSpans]):
             return str(error).rpartition(f"{path}: ")[2]
         return f"expected {min_rows} rows, found {layout.shape[0]}" if layout.shape[0] < min_rows else ""
 
+    @cached_property
+    def _units(self) -> dict[str, str]:
+        """The units in the attributes of the arrays, by their lanes."""
+        return {block: unit_of(self._open().array(name).attrs.get) for block, name in self._columns.items()}
+
     @property
     def _columns(self) -> dict[str, str]:
         return self._arrays_by_lane[0]
@@ -253,7 +258,8 @@ class ReplayBufferSource(LazySource[RowSpans]):
         for block, name in self._columns.items():
             layout = self._open().layout(name)
             dtype = DType.BOOL if block in _FLAGS else DType.from_numpy(layout.dtype)
-            lanes[block] = Declaration(block, dtype, () if block in STEP_BLOCKS.values() else layout.shape[1:])
+            shape = () if block in STEP_BLOCKS.values() else layout.shape[1:]
+            lanes[block] = Declaration(block, dtype, shape, unit=self._units[block])
         note = self._note_of(ref.number)
         metadata = {
             name: value
