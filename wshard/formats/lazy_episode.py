@@ -18,7 +18,7 @@ from wshard.core.episode.lane_view import LazyLane
 from wshard.core.episode.lanes import REWARD
 from wshard.core.episode.protocol import EpisodeReader, StoredLane
 from wshard.core.types import Episode
-from wshard.errors import ClosedError, EntryNotFoundError
+from wshard.errors import ClosedError, EntryNotFoundError, StaleEpisodeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,9 +126,15 @@ class LazyEpisode(EpisodeReader):
         return self._source.encoded(self._key, self._declaration(name).block)
 
     def read(self, block: str, start: int, stop: int) -> Array:
-        """Return the timesteps [start, stop) of a lane by its block name; raises ClosedError."""
+        """Return the timesteps [start, stop) of a lane by its block name; raises ClosedError, StaleEpisodeError."""
         self._check_open()
-        return self._source.lane(self._key, block, start, stop)
+        rows = self._source.lane(self._key, block, start, stop)
+        if len(rows) != stop - start:  # the lengths of a location are read once
+            raise StaleEpisodeError(
+                f"{self.where}: block {block!r}: expected timesteps {start} to {stop}, found {len(rows)} of them: the "
+                "file has changed since it was opened first; open it again"
+            )
+        return rows
 
     def read_shared(self, block: str, start: int, stop: int) -> Array:
         """Return timesteps of a lane as a read-only array; small lanes that were read completely are cached."""

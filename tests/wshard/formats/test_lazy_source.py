@@ -16,7 +16,7 @@ from wshard import DType, TimebaseSpec
 from wshard.core.episode.info import EpisodeInfo
 from wshard.core.episode.lanes import DONE, REWARD
 from wshard.core.episode.meta_reader import Declaration
-from wshard.errors import ClosedError, EntryNotFoundError, StepError
+from wshard.errors import ClosedError, EntryNotFoundError, StaleEpisodeError, StepError
 from wshard.formats.contract import EpisodeReaderContract, SourceContract
 from wshard.formats.lazy_source import LazySource
 from wshard.testing import make_episode
@@ -130,6 +130,16 @@ def test_files_are_closed_with_the_last_episode(source):
     assert _File.open_now == before
     with pytest.raises(ClosedError):
         reader.load()
+
+
+def test_fewer_timesteps_than_when_a_location_was_read_are_a_change_of_the_file(source, tmp_path):
+    reader = source.open("0")
+    write(plain(make_episode(0, T=3)), tmp_path / "new")
+    for file in (tmp_path / "new").glob("*.npy"):
+        file.replace(tmp_path / "0" / file.name)
+    with pytest.raises(StaleEpisodeError, match=r"block 'action/.*: expected timesteps 1 to 5, found 2 of them"):
+        reader.lane_view("action/ctrl")[1:5]
+    assert reader.lane_view("action/ctrl")[0:3].shape[0] == 3
 
 
 def test_of_many_files_the_longest_unused_are_closed(tmp_path):

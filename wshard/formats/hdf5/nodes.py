@@ -33,6 +33,8 @@ _MAX_EXPANSION: Final = 1100
 _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
 _NO_HDF5: Final = "file signature not found"
+_LOCKED: Final = "unable to lock file"
+_UNCLOSED: Final = "file is already open for write"
 _DEFLATE: Final = 1
 _FLETCHER32: Final = 3
 _CHECKSUM_SIZE: Final = 4
@@ -64,15 +66,25 @@ def _close_files() -> None:
 
 @contextlib.contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Translate errors of the library to FormatError; system errors are passed on."""
+    """Translate errors of the library to FormatError; system errors are passed on, with the name of the file."""
     try:
         yield
     except WShardError:
         raise
     except _FOREIGN as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
         text = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.errno is not None:
+            if error.filename is not None:
+                raise
+            reason = (
+                "another program writes to it: read it once that has closed it" if _LOCKED in text else error.strerror
+            )
+            raise OSError(error.errno, reason, where) from error
+        if _UNCLOSED in text:
+            raise FormatError(
+                f"{where}: expected a file that its writer has closed, found one that it has not: close it there, or, "
+                "if that program has ended, mark the file as closed by `h5clear -s FILE`"
+            ) from error
         if _NO_HDF5 in text:
             raise FormatError(f"{where}: expected an HDF5 file, found another, an empty or a damaged one") from error
         raise FormatError(f"{where}: expected data that can be read: {text}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import shutil
@@ -27,7 +28,7 @@ from world_model_sets import (
 )
 
 from wshard import Episode, FormatError, detect_format, open_sink, open_source
-from wshard.data import LanceDataset
+from wshard.data import LanceDataset, load_dataset
 from wshard.errors import CodecError, LimitError, MissingFileError
 from wshard.formats.contract import SourceContract
 from wshard.formats.open import open_location
@@ -307,6 +308,22 @@ def test_wrong_bounds_cost_the_episodes_beside_them_alone(tmp_path, name, values
                 assert source.load(key).length == LENGTHS[int(key)]
     with pytest.raises(FormatError, match="expected"), open_sink(tmp_path / "a.h5", "hdf5") as sink:
         sink.write(make_episode())
+
+
+def test_a_file_that_is_being_written_is_refused_with_advice(tmp_path):
+    write_hdf5(tmp_path / "a.h5", make_columns())
+    with (tmp_path / "a.h5").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # as the library does while it writes
+        with pytest.raises(
+            BlockingIOError, match=r"another program writes to it: read it once that has closed it: .*a\.h5"
+        ):
+            load_dataset(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "r+", libver="latest"):
+        shutil.copy(tmp_path / "a.h5", tmp_path / "killed.h5")
+    with pytest.raises(
+        FormatError, match=r"killed\.h5: expected a file that its writer has closed, .*`h5clear -s FILE`"
+    ):
+        load_dataset(tmp_path / "killed.h5")
 
 
 @pytest.mark.timeout(30)
