@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from dataclasses import asdict
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +13,6 @@ from wshard.cli.common import JsonOption, print_items, printable, reported
 from wshard.core.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from catalog.catalog import Catalog
     from catalog.query.summary_records import Facet
 
@@ -59,6 +56,10 @@ def facets(
         return
     for name, rows in tables.items():
         print_table((f"/{name}" if name in ("folder", "path") else name, ">episodes"), rows)
+        layouts = [str(value) for value, _ in limited[name] if name == "format" and "?" in str(value)]
+        if layouts:
+            beginnings = dict.fromkeys(f"format:{value.partition('?')[0]}?*" for value in layouts)
+            typer.echo(f"in filters: {printable(' '.join(beginnings))}; --json has them in full")
         typer.echo("more values: increase --limit\n" if len(counts[name]) > limit else "")
     for name, shape in histograms.items():
         highest = max(shape.counts, default=0)
@@ -87,29 +88,18 @@ def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list
     """Return the rows of a facet; lists and objects in metadata are counted apart from missing values."""
     from catalog.filters.parse import as_where
     from catalog.filters.where import Compare, negation
+    from catalog.query.listing import read_value
 
-    rows, brief = [], _brief([value for value, _ in values] if name == "format" else [])
+    rows = []
     plain = {_text(value) for value, _ in values if not isinstance(value, str)}
     for value, count in values:
         missing = count
         if value is None and name.startswith("meta."):
             missing = catalog.query.count(as_where(where) & negation(Compare(name, "exists")))
             rows += [("(lists, objects)", str(count - missing))] if missing < count else []
-        written = f'"{value}"' if isinstance(value, str) and value in plain else brief.get(value) or _value(value)
+        written = f'"{value}"' if isinstance(value, str) and value in plain else _value(read_value(name, value))
         rows += [(written, str(missing))] if missing else []
     return rows
-
-
-def _brief(formats: Sequence[Any]) -> dict[Any, str]:
-    """Return by format with options, which are long, the shortest beginning that no other has, as filters take it."""
-    known = [one for one in formats if isinstance(one, str)]
-    brief: dict[Any, str] = {}
-    for one in (one for one in known if "?" in one):
-        least = one.index("?") + 1
-        others = [posixpath.commonprefix([one, other]) for other in known if other != one]
-        beginning = one[: max([least, *(len(shared) + 1 for shared in others)])]
-        brief[one] = f"{beginning}*" if len(beginning) < len(one) else one
-    return brief
 
 
 @reported()
@@ -123,6 +113,8 @@ def stats(
     as_json: JsonOption = False,
 ) -> None:
     """Show count, mean, standard deviation and range of numeric fields, optionally by group."""
+    from catalog.query.listing import read_value
+
     names, keys = fields or ["reward", "length"], by or []
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
@@ -132,7 +124,7 @@ def stats(
         return
     rows = [
         (
-            *map(_value, group.key),
+            *(_value(read_value(key, value)) for key, value in zip(keys, group.key, strict=True)),
             str(group.episodes),
             name,
             str(s.count),

@@ -131,9 +131,10 @@ def _print(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[Ep
     if columns is None:
         _table(catalog, rows)
         return
-    from catalog.query.listing import read_cells
+    from catalog.query.listing import read_cells, read_value
 
-    cells = read_cells(catalog.query, columns, rows)
+    names = [column.name for column in columns]
+    cells = [[*map(read_value, names, row)] for row in read_cells(catalog.query, columns, rows)]
     heads = [
         f">{column.name}" if column.type in (int, float) and not column.listed else column.name for column in columns
     ]

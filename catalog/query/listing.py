@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.filters.evaluate import NO_FACTS
 from catalog.query.columns import parts_needed
+from wshard.errors import WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,11 +41,28 @@ def list_episodes(query: Queries, columns: Sequence[Column] | None, rows: Sequen
 
 
 def list_facets(facets: Mapping[str, Facet]) -> list[dict[str, Any]]:
-    """Return each field with its values and the number of episodes of each."""
+    """Return each field with its values and the number of episodes of each; text: how people read a value."""
     return [
-        {"field": name, "values": [{"value": value, "episodes": count} for value, count in values]}
+        {"field": name, "values": [_list_value(name, value) | {"episodes": count} for value, count in values]}
         for name, values in facets.items()
     ]
+
+
+def _list_value(field: str, value: Any) -> dict[str, Any]:
+    text = read_value(field, value)
+    return {"value": value} | ({} if text == value else {"text": text})
+
+
+def read_value(field: str, value: Any) -> Any:
+    """Return a value as people read it: of a format that is a layout with options, what it takes for what."""
+    if field != "format" or not isinstance(value, str) or "?" not in value:
+        return value
+    from wshard.formats.layouts.named import describe_layout  # noqa: PLC0415  (few archives have one)
+
+    try:
+        return describe_layout(value)
+    except WShardError:  # of another version
+        return value
 
 
 def list_histograms(histograms: Mapping[str, Histogram]) -> list[dict[str, Any]]:

@@ -12,10 +12,13 @@ from typer.testing import CliRunner
 from bridge.cli.output import print_files, print_notes
 from bridge.cli.search import find_telling_texts
 from catalog.cli.common import print_table
-from catalog.cli.explore import _brief
 from catalog.testing.contract import make_record
 from wshard import Catalog
 from wshard.cli.common import print_json
+from wshard.formats.layouts.named import guess_reference, table_reference
+from wshard.formats.layouts.options import TableOptions
+
+GUESS = 'layout = 1\ncontainer = "hdf5"\n[arrays]\n"act" = "action"\n"q*" = "observation"\n'
 
 
 def strictly(text: str) -> object:
@@ -115,8 +118,27 @@ def test_texts_that_tell_hits_apart_are_columns(hits, expected):
     assert find_telling_texts([{"env_id": "lab", **one} for one in hits]) == expected
 
 
-def test_long_formats_are_shown_by_a_beginning_that_filters_take():
-    one, other = "layout:guess?container%3D1", "layout:guess?container%3D2"
-    assert _brief(["lerobot", "layout:act", one]) == {one: "layout:guess?*"}
-    assert _brief([one, other]) == {one: one, other: other}
-    assert _brief([one + "x", other + "y"]) == {one + "x": f"{one}*", other + "y": f"{other}*"}
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("lerobot", "lerobot"),
+        (table_reference(TableOptions(episode="run")), "table (episodes by column 'run')"),
+        (guess_reference(GUESS), "hdf5 as action=act, observation=q* (by guess)"),
+        ("layout:guess?of%20another%20version", "layout:guess?of%20another%20version"),
+    ],
+)
+def test_formats_are_shown_as_people_read_them_and_json_has_their_names(tmp_path, value, text):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        catalog.episodes.register([make_record(0, format=value)])
+
+    def printed(*arguments: str) -> str:
+        done = CliRunner().invoke(app, [*arguments, "--archive", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    for verb in ("facets format", "ls --columns format", "stats length --by format"):
+        assert printed(*verb.split()).splitlines()[1].partition("  ")[0] == text
+    (facet,) = json.loads(printed("facets", "format", "--json"))["items"]
+    assert facet["values"] == [{"value": value, "episodes": 1} | ({"text": text} if text != value else {})]
+    name, mark, _ = value.partition("?")
+    assert "1 of 1" in printed("ls", "-w", f"format:{name}{'?*' if mark else ''}")

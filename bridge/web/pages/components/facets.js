@@ -121,7 +121,7 @@ export class Facets {
       const where = [withoutField(this.where, field), ...(text ? [containing(field, text)] : [])].join(" ");
       const found = await get("/api/facets", { field, where, limit: isLong || text ? MOST : FEW + 1, sample: true }, signal);
       const chosen = valuesOf(this.where, field);
-      const values = /** @type {{ value: any, episodes: number }[]} */ (found.items[0].values);
+      const values = /** @type {{ value: any, episodes: number, text?: string }[]} */ (found.items[0].values);
       const most = Math.max(1, ...values.map((one) => one.episodes));
       const hasMore = values.length > FEW;
       place.isSeen ||= place.isChosen || values.length > (UNSURE.includes(field) ? 1 : 0) || chosen.length > 0 || this.where.includes(`-${field}:*`);
@@ -134,7 +134,7 @@ export class Facets {
         return this.showValues(field, this.control.signal);
       };
       const briefs = briefsOf(field, values.map((one) => one.value));
-      fill(body, values.slice(0, isLong || text ? MOST : FEW).map((one) => this.value(field, one, chosen, most, { about: found.scale > 1 ? "~" : "", brief: briefs.get(one.value) })),
+      fill(body, values.slice(0, isLong || text ? MOST : FEW).map((one) => this.value(field, one, chosen, most, { about: found.scale > 1 ? "~" : "", brief: one.text || briefs.get(one.value) })),
         !values.length && h("p", { class: "more" }, "none"),
         hasMore && !text && h("button", { class: "link more", onclick: () => void more(!isLong).then(() => /** @type {HTMLElement | null} */ (body.querySelector("button.more"))?.focus()) }, isLong ? "Show fewer" : "Show more"),
         isLong && values.length === MOST && h("p", { class: "more" }, `the ${MOST} most frequent: find others above`),
