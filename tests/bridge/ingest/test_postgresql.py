@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -252,6 +253,7 @@ def roles_of_the_page(url):
 
 def test_roles_may_do_what_the_page_says(server, paths, tmp_path, monkeypatch):
     monkeypatch.setenv("WSHARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{server.process.bin_path}:{os.environ['PATH']}")
     url, data = server.empty(), tmp_path / "data"
     with TrajectoryIngestor(url) as ingestor:
         ingestor.ingest(paths[:6], windows="whole")
@@ -259,6 +261,7 @@ def test_roles_may_do_what_the_page_says(server, paths, tmp_path, monkeypatch):
         for name, role in roles.items():
             with open_archive(role) as lab, TrajectoryIngestor(lab) as ingestor:
                 assert lab.search(paths[1])[0].episode_id == "task-1-1"
+                assert lab.catalog.maintenance.back_up(tmp_path / f"{name}.dump")
                 one = lab.catalog.query.ids()[:1]
                 with pytest.raises(CatalogWriteError) if name == "reader" else nullcontext():
                     lab.catalog.annotations.tag(one, name)
