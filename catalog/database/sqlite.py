@@ -9,7 +9,6 @@ import sqlite3
 import uuid
 from functools import cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
@@ -23,7 +22,7 @@ from sqlalchemy.util import LRUCache
 
 from catalog.database import engine as shared
 from catalog.database.data_version import DataVersion
-from catalog.database.engine import A_FILE, MODE, SQLITE_REASONS, Database, file_kind, translate_errors
+from catalog.database.engine import A_FILE, MODE, SQLITE_REASONS, Database, file_kind
 from catalog.database.sqlite_functions import add_functions
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogWriteError
 
@@ -76,9 +75,7 @@ def create_file(path: Path, fill: Callable[[Database], None], *, tables: tuple[s
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with translate_errors(str(path)):
-            empty = _file_with(tables)
-        draft.write_bytes(empty)  # SQLite would not report why it cannot create a file
+        draft.write_bytes(_file_with(tables) if tables else b"")  # SQLite would not report why it cannot create a file
         database = connect_file(draft, query="mode=rwc", journal="DELETE", name=str(path))
         try:
             fill(database)
@@ -96,17 +93,11 @@ def create_file(path: Path, fill: Callable[[Database], None], *, tables: tuple[s
 @cache
 def _file_with(tables: tuple[str, ...]) -> bytes:
     """Return a file with these tables; cached, as making them takes half of the time that a new archive takes."""
-    with (
-        TemporaryDirectory() as folder,
-        contextlib.closing(sqlite3.connect(Path(folder) / "empty", isolation_level=None)) as empty,
-    ):
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
         empty.execute(f"PRAGMA page_size={PAGE_BYTES}")
-        empty.execute("PRAGMA synchronous=OFF")
-        empty.execute("BEGIN")
         for statement in tables:
             empty.execute(statement)
-        empty.execute("COMMIT")
-        return (Path(folder) / "empty").read_bytes()
+        return empty.serialize()
 
 
 def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | None = None) -> Database:
