@@ -91,7 +91,8 @@ class CellScan:
 
     def _measure(self, products: Floats) -> Floats:
         """Return the squared distances [n] of the block, at the nearest of its phases, from what gives these."""
-        return (products + self._squares).min(axis=0)
+        distances: Floats = (products + self._squares).min(axis=0)
+        return distances
 
 
 def find_in_cells(searches: Sequence[NearestPlaces], cells: Cells) -> None:
