@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.archive import expect_archive
-from bridge.curation.archive_vectors import choose_space, read_vectors
+from bridge.curation.archive_vectors import choose_space, find_whole_spaces, read_vectors
 from bridge.graph.block_weights import BlockWeights, measure_weights
 from bridge.graph.neighbour_graph import LEAST_EPISODES, build_graph
+from bridge.spaces.identity import describe
 from catalog.filters.fields import Field
 from catalog.filters.where import Compare
 from embedders.base import blocks_of, unit_rows
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 RIGHT: Final = 0.5
 """Threshold: episodes with at least this value count as positive."""
 
+_MOST_NAMED: Final = 5  # examples without vectors
 _BACKGROUND: Final = 100  # unmarked episodes, which are mostly negative
 _RIDGE: Final = 0.02
 _MAX_ITERATIONS: Final = 15
@@ -98,11 +100,13 @@ def train_probe(
     if not right or set(right) & set(wrong):
         raise QueryError("probe: expected at least one right example, and none that is marked as both")
     marked = Compare("id", "in", tuple({*right, *wrong}))
-    chosen, _ = choose_space(archive, marked, space)
+    chosen = find_whole_spaces(archive, space)[0] if space else choose_space(archive, marked)[0]
     vectors = read_vectors(archive, chosen, where)
     examples = read_vectors(archive, chosen, marked)
     if missing := {*right, *wrong} - {row.id for row in examples.episodes}:
-        raise QueryError(f"probe: expected episodes with vectors, found none for {len(missing)} of the examples")
+        names = sorted(row.episode_id for row in archive.catalog.episodes.rows([*missing]).values())
+        listed = ", ".join(names[:_MOST_NAMED]) + ", ..." * (len(names) > _MOST_NAMED)
+        raise QueryError(f"probe: expected examples with vectors of {describe(chosen)}, found none of {listed}")
     is_positive = np.array([row.id in set(right) for row in examples.episodes])
     marks = frozenset({*right, *wrong})
     weigh = _weigher(chosen, vectors.directions)

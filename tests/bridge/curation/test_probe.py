@@ -8,6 +8,7 @@ from bridge_episodes import episode, ingest, save
 
 from bridge.curation import train_probe
 from wshard import open_archive
+from wshard.errors import QueryError
 
 SIZE = 14
 
@@ -56,3 +57,14 @@ def test_without_groups_a_line_decides(tmp_path):
     with open_archive(tmp_path / "archive") as archive:
         ids = archive.catalog.query.ids()
         assert not train_probe(archive, ids[:3], ids[3:6]).by_graph
+
+
+def test_examples_that_a_space_lacks_are_named(tmp_path):
+    arms, hands = ([episode(task, n, 30, lanes=(lane,)) for n in range(8)] for task, lane in enumerate(("arm", "hand")))
+    ingest(tmp_path / "archive", *save(tmp_path / "data", *arms, *hands))
+    with open_archive(tmp_path / "archive") as archive:
+        ones, others = ids_of(archive, 0), ids_of(archive, 1)
+        for row in archive.catalog.vectors.spaces():
+            missing = "task-1-0" if "arm" in row.definition else "task-0-0, task-0-1, task-0-2, task-0-3, task-0-4, ..."
+            with pytest.raises(QueryError, match=rf"Space {row.fingerprint[:12]}, found none of {missing}$"):
+                train_probe(archive, ones[:6], others[:1], space=row.fingerprint)
