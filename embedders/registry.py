@@ -123,7 +123,8 @@ def embedder_of(space: Space) -> Embedder:
     if space.embedder in _FILE_PARAMETERS or _target(space.embedder) is None:
         found = f"{space.embedder!r} {dict(space.parameters)}"
         raise UnknownEmbedderError(
-            f"expected a Space whose embedder can be made from it, found {found}: name the one that made it, or {again}"
+            f"expected a Space whose embedder can be made from it, found {found}: name the embedder that made "
+            f"it, or {again}"
         )
     try:
         embedder = make_embedder(space.embedder, space.parameters)

@@ -12,7 +12,7 @@ from bridge.hits import Hits
 from bridge.index.base import Request
 from bridge.search.changes import ChangeCheck
 from bridge.search.matches import EpisodeRows
-from bridge.search.query.notes import explain_empty_result, explain_hits
+from bridge.search.query.notes import explain_hits, explain_moments
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.picture_question import read_question
 from bridge.search.query.prepare import PreparedQuery, QueryPreparer
@@ -250,7 +250,7 @@ class TrajectoryRetriever:
         prepared, (refs, results) = self._queries.run(prepare, self._find_moments)
         answers = [result.answer for result in results]
         missing, limits = max(result.missing for result in results), sorted({one.note for one in results} - {""})
-        notes = limits if refs else explain_empty_result(self._catalog, request.where, limited=missing > 0)
+        notes = limits + explain_moments(self._catalog, request.where, refs, missing, min_score)
         return Hits(
             [ref for ref in refs if min_score is None or ref.score >= min_score],
             proven=all(answer.exact for answer in answers),

@@ -172,7 +172,7 @@ def test_module_paths_that_lead_nowhere_are_refused(foreign, path, parameters, e
 
 def test_a_stored_space_never_decides_what_is_imported(foreign):
     space = replace(make_space(Stats()), embedder=f"{foreign}:Sized")
-    with pytest.raises(UnknownEmbedderError, match="name the one"):
+    with pytest.raises(UnknownEmbedderError, match="name the embedder"):
         embedder_of(space)
     assert foreign not in sys.modules
 

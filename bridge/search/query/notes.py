@@ -17,10 +17,11 @@ from wshard.core.messages import plural
 from wshard.core.types import Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sized
+    from collections.abc import Collection, Sequence, Sized
 
     from numpy.typing import NDArray
 
+    from bridge.results import EpisodeRef
     from bridge.search.query.fit import Query
     from bridge.search.query.options import SearchOptions
     from catalog.catalog import Catalog
@@ -74,7 +75,21 @@ def explain_hits(catalog: Catalog, options: SearchOptions, where: Where, hits: S
     if not hits:
         limited = bool(missing or notes) or options.min_score is not None
         notes += explain_empty_result(catalog, where, limited=limited)
+    if not (hits or missing or notes) and options.min_score is not None:
+        notes.append(f"no hit has a score of {options.min_score:g} or more")
     return notes
+
+
+def explain_moments(
+    catalog: Catalog, where: Where, moments: Sequence[EpisodeRef], missing: int, min_score: float | None
+) -> list[str]:
+    """Return the notes on the moments that were found, best first, and that may be below the minimum score."""
+    if not moments:
+        return explain_empty_result(catalog, where, limited=missing > 0)
+    best = moments[0].score
+    if min_score is None or best >= min_score:
+        return []
+    return [f"the best moment has a score of {best:.4f}, less than the minimum of {min_score:g}"]
 
 
 def _explain_unmatched_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:

@@ -227,7 +227,9 @@ def test_a_newer_version_of_an_embedder_is_requested_and_replaces_the_older_one(
     monkeypatch.setattr(Blocks, "version", 9)
     with TrajectoryRetriever(folder / "archive") as retriever:
         for search in (retriever.search_similar_episodes, retriever.search_moments):
-            with pytest.raises(SpaceMismatchError, match=r"version: expected \d, found 9.*or embed the archive again"):
+            with pytest.raises(
+                SpaceMismatchError, match=r"version: expected \d, found 9.*`wshard ingest FOLDER` embeds the"
+            ):
                 search(pose(3), 1)
     assert ingested().embedded == 5  # whole episodes and windows, as before
     for name in (None, DEFAULT_EMBEDDER):
