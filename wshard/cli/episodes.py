@@ -145,6 +145,13 @@ def _format_of(address: EpisodeAddress) -> str:
     return parse_read_as(address.read_as)[0] or str(detect_format(address.uri)) or "wshard"
 
 
+def _format_below(address: EpisodeAddress) -> str:
+    """Return the format of a location below a folder, "" of one that cannot be listed or fits several."""
+    from wshard.core.chunks.files import is_episode
+
+    return parse_read_as(address.read_as)[0] or ("wshard" if is_episode(address.uri) else "")
+
+
 def _print_list(
     path: Path | str, jobs: Sequence[ConversionJob], unread: dict[str, str] | None, *, is_stated: bool
 ) -> None:
@@ -173,7 +180,7 @@ def _print_locations(path: Path | str, jobs: Sequence[ConversionJob], unread: di
     """Print the locations below a folder with their formats and numbers of episodes."""
     from wshard.cli.inspect_text import shown_format
 
-    counts = Counter((job.span.address.uri, parse_read_as(job.span.address.read_as)[0] or "wshard") for job in jobs)
+    counts = Counter((job.span.address.uri, _format_below(job.span.address)) for job in jobs)
     items = [{"path": uri, "format": name, "total": count} for (uri, name), count in counts.items()]
     if unread is not None:
         print_json({"path": str(path), "format": "", "total": len(jobs), "items": items, "unread": unread})

@@ -85,7 +85,9 @@ def _list_checks_of(location: str, how: str, unread: dict[str, str]) -> tuple[li
     if not (jobs or files):
         kinds = f"no {' or '.join(SUFFIXES)} files found"
         raise FormatError(f"{path}: nothing to verify: {kinds}; give other formats by their own paths")
-    return [], files, [partial(check_episode, job) for job in jobs or ()]
+    own = {os.path.realpath(file) for file in files}  # such as a ShardPack, whose episodes are in a location, too
+    others = [job for job in jobs or () if os.path.realpath(job.span.address.uri) not in own]
+    return [], files, [partial(check_episode, job) for job in others]
 
 
 def _report_unread(location: str, error: Exception) -> Report:

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from wshard import open_archive, save_wshard
 from wshard.cli.files import app
 from wshard.testing import make_episode
+from wshard.training.conversion.jobs import list_jobs
+from wshard.training.conversion.location import convert_location
 
 h5py = pytest.importorskip("h5py")
 pyarrow, parquet, feather = map(pytest.importorskip, ("pyarrow", "pyarrow.parquet", "pyarrow.feather"))
@@ -92,6 +94,23 @@ def test_what_is_not_there_is_reported(verb, place, said, rows):
     found = run(verb, rows.parent / place)
     assert found.exit_code == 1
     assert said in found.stdout + found.stderr
+
+
+def test_what_fits_two_formats_below_a_folder_stops_no_other_and_each_file_is_verified_once(tmp_path):
+    save_wshard(make_episode(0), tmp_path / "a.wshard")
+    for name, form in {"b.shardpack": "shardpack", "fine.hdf5": "hdf5", "odd": "lerobot"}.items():
+        convert_location(tmp_path / "a.wshard", tmp_path / name, target_format=form)
+    for name in ("dataset_info.json", "features.json"):  # as of RLDS
+        (tmp_path / "odd" / name).write_text("{}")
+    verified = run("verify", tmp_path)
+    assert (verified.exit_code, verified.stdout.splitlines()[-1]) == (1, "3 of 4 episodes OK")
+    assert "odd: fits the formats" in verified.stdout
+    items = json.loads(run("inspect", tmp_path, "--json").stdout)["items"]
+    formats = {Path(one["path"]).name: one["format"] for one in items}
+    assert formats == {"a.wshard": "wshard", "b.shardpack": "shardpack", "fine.hdf5": "hdf5", "odd": ""}
+    assert convert_location(tmp_path, tmp_path / "all.shardpack").converted == 3
+    jobs = list_jobs([tmp_path], remembered=lambda paths: {path: "lerobot" for path in paths if path.endswith("odd")})
+    assert [job.span.address.key for job in jobs if job.span.address.uri.endswith("odd")] == ["0"]
 
 
 def test_a_parent_folder_is_inspected_and_verified_as_it_is_ingested(rows, tmp_path):

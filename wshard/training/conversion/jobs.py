@@ -125,15 +125,16 @@ def locations_below(
     failed: dict[str, OSError] = {}
     ambiguous: dict[str, AmbiguousFormatError] = {}
     files = [*entries_below(place.uri, failed, ambiguous)]
+    unclear = tuple(f"{path}/" for path in ambiguous)  # folders, whose files would be read one by one
+    files = [(path, kind) for path, kind in files if not path.startswith(unclear)]
     known = _remember(remembered, [*ambiguous, *(path for path, _ in files)])
     guessed = guess_formats([path for path, kind in files if kind is None and path not in known], unread)
     found = {path: kind or guessed.get(path) for path, kind in files if kind or path in known or path in guessed}
     if place.uri in failed:
         raise failed[place.uri]
-    wrong = [*failed, *(path for path in ambiguous if path not in known)]
-    if not wrong and not known and not {*found.values()} - {OWN_FORMAT}:
+    if not failed and not ambiguous and not known and not {*found.values()} - {OWN_FORMAT}:
         return []
-    found |= dict.fromkeys(wrong)
+    found |= dict.fromkeys([*failed, *ambiguous])  # of these, known ones can be opened
     whole = {*without_chunks([path for path, kind in found.items() if kind == OWN_FORMAT])}
     return [
         EpisodeAddress(path, read_as=known.get(path) or read_as(kind or "", lane_map))
