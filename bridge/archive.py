@@ -212,15 +212,15 @@ class Archive:
         check_options(Archive.evaluate, options, evaluate)
         return evaluate(self, label, where, **options)
 
-    def dataset(self, where: Where | str = EVERYTHING, *, missing: Missing = "raise", **options: Any) -> SpanDataset:
+    def dataset(self, where: Chosen = EVERYTHING, *, missing: Missing = "raise", **options: Any) -> SpanDataset:
         """Return the episodes that match a filter as clips for training: `archive.dataset("env:line*", num_steps=16)`.
 
-        where: a filter. For `collection:NAME` alone, clips come from the spans of its picks, and ClipSampler and
-        ClipLoader sample by their weights. missing "skip": episodes that are gone or have changed are left out, with a
-        SkippedEpisodeWarning that names each. options: those of wshard.data.SourceDataset. Otherwise raises
-        StaleEpisodeError for an episode that has changed, or a pick that is missing, SourceNotFoundError for a file
-        that is missing. Raises DatasetError if columns differ, NoClipsError if no episode matches or none is as long
-        as a clip.
+        where: a filter, or a list of names, paths or hits. For `collection:NAME` alone, clips come from the spans of
+        its picks, and ClipSampler and ClipLoader sample by their weights. missing "skip": episodes that are gone or
+        have changed are left out, with a SkippedEpisodeWarning that names each. options: those of
+        wshard.data.SourceDataset. Otherwise raises StaleEpisodeError for an episode that has changed, or a pick that is
+        missing, SourceNotFoundError for a file that is missing. Raises DatasetError if columns differ, NoClipsError if
+        no episode matches or none is as long as a clip.
         """
         refs, weights = select_refs(self.catalog, where, missing)
         return Hits(refs).dataset(weights=weights, missing=missing, **options)

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 from bridge.results import EpisodeRef, make_ref
 from bridge.support.batches import batches
+from catalog.filters.parse import as_where
 from catalog.filters.to_text import where_text
-from catalog.filters.where import Compare, Where
+from catalog.filters.where import EVERYTHING, Compare, Where
 from catalog.names import find_episode
+from wshard.core.messages import shown
 from wshard.errors import EntryNotFoundError, NoClipsError, QueryError, SkippedEpisodeWarning, StaleEpisodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bridge.episodes.clips import Missing
     from catalog.catalog import Catalog
 
     Named: TypeAlias = EpisodeRef | str | os.PathLike[str] | int
     Chosen: TypeAlias = Where | Named | Iterable[Named]
-
-_COLLECTION: Final = re.compile(r"\s*collection:([\w./-]+)\s*")
 
 
 def load_refs(catalog: Catalog, ids: Sequence[int]) -> Iterator[EpisodeRef]:
@@ -44,6 +44,8 @@ def select_ids(catalog: Catalog, episodes: Chosen) -> list[int]:
         if not ids and isinstance(episodes, str) and catalog.episodes.named(episodes) is not None:
             raise QueryError(f"expected a filter, found the name of an episode: [{episodes!r}], in a list, names it")
         return ids
+    if not isinstance(episodes, EpisodeRef | os.PathLike | int | Iterable):
+        raise QueryError(f"expected a filter, or a list of names, paths, hits or ids, found {shown(episodes)}")
     listed = [episodes] if isinstance(episodes, EpisodeRef | os.PathLike | int) else [*episodes]
     uids = [one.uid for one in listed if isinstance(one, EpisodeRef)]
     if not all(uids):
@@ -53,19 +55,22 @@ def select_ids(catalog: Catalog, episodes: Chosen) -> list[int]:
     return [*(catalog.query.ids(Compare("uid", "in", uids)) if uids else []), *names, *rest]
 
 
-def select_refs(catalog: Catalog, where: Where | str, missing: Missing) -> tuple[list[EpisodeRef], list[float] | None]:
-    """Return the episodes that match a filter; for `collection:NAME` alone, the spans of its picks and their weights.
+def select_refs(
+    catalog: Catalog, episodes: Chosen | None, missing: Missing
+) -> tuple[list[EpisodeRef], list[float] | None]:
+    """Return the episodes of select_ids; for `collection:NAME` alone, the spans of its picks and their weights.
 
     missing "skip": picks without their data are left out, with a SkippedEpisodeWarning each. Raises StaleEpisodeError
     otherwise, NoClipsError if nothing matches.
     """
-    collection = _COLLECTION.fullmatch(where) if isinstance(where, str) else None
-    if collection is None:
-        refs, weights = [*load_refs(catalog, catalog.query.ids(where))], None
+    episodes = EVERYTHING if episodes is None else episodes
+    where = as_where(episodes) if isinstance(episodes, str | Where) else None
+    if not (isinstance(where, Compare) and (where.field, where.op) == ("collection", "eq")):
+        refs, weights = [*load_refs(catalog, select_ids(catalog, episodes))], None
     else:
-        picked = catalog.collections.picked(collection[1])
+        picked = catalog.collections.picked(str(where.value))
         for uid in [pick.uid for pick, row in picked if row is None]:
-            problem = f"collection {collection[1]!r}: {_explain_pick(catalog, uid)}"
+            problem = f"collection {where.value!r}: {_explain_pick(catalog, uid)}"
             if missing != "skip":
                 raise StaleEpisodeError(f"{problem}: restore it, or leave it out by missing='skip'")
             warnings.warn(f"left out of training: {problem}", SkippedEpisodeWarning, 3)
@@ -73,8 +78,8 @@ def select_refs(catalog: Catalog, where: Where | str, missing: Missing) -> tuple
         refs = [make_ref(row, 1.0, (pick.start, pick.stop)) for pick, row in present]
         weights = [pick.weight for pick, _ in present]
     if not refs:
-        text = where if isinstance(where, str) else where_text(where)
-        raise NoClipsError(f"no episode of the archive matches the filter {text!r}")
+        matched = "is in the list" if where is None else f"matches the filter {where_text(where)!r}"
+        raise NoClipsError(f"no episode of the archive {matched}")
     return refs, weights
 
 

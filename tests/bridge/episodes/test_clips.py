@@ -17,6 +17,7 @@ from wshard.errors import (
     EntryNotFoundError,
     FormatWarning,
     NoClipsError,
+    QueryError,
     SkippedEpisodeWarning,
     StaleEpisodeError,
 )
@@ -67,6 +68,16 @@ def test_filters_and_collections_are_clips_and_the_weights_of_picks_count(made):
         assert GoalDataset(good, goal_keys={"state": "goal"}, seed=0)[3]["goal"].shape == (1, 4)
         with pytest.raises(EntryNotFoundError):
             archive.dataset("collection:none")
+        archive.catalog.collections.save_snapshot("my set, cut", picks)
+        for where in ('collection:"my set, cut"', "(collection:good)", Compare("collection", "eq", "my set, cut")):
+            assert archive.dataset(where, num_steps=4).lengths.tolist() == good.lengths.tolist()
+        names = [first.episode_id, *archive.search(second.episode_id, 1)]
+        assert archive.dataset(names, num_steps=4).lengths.tolist() == [40, 40]
+        with pytest.raises(NoClipsError, match="no episode of the archive is in the list"):
+            archive.dataset([])
+        for wrong in (3.5, {"collection": "good"}.keys):
+            with pytest.raises(QueryError, match="expected a filter, or a list of names, paths, hits or ids, found"):
+                archive.dataset(wrong)
 
 
 def test_a_set_without_clips_is_an_error_that_says_why(made):
