@@ -62,7 +62,7 @@ class EpisodeNames:
             row, *span_of_hit = self._read_hit(text)
             start, stop = span_of_hit if (start, stop) == (None, None) else (start, stop)
             return NamedEpisode(make_ref(row, 1.0, (0, 0)), start, stop)
-        span = EpisodeSpan.parse(text)
+        span = self._parse(text)
         if (span.start, span.stop) != (0, None):
             if (start, stop) != (None, None):
                 raise QueryError(
@@ -83,7 +83,7 @@ class EpisodeNames:
         if _is_hit(text):
             row, start, stop = self._read_hit(text)
         else:
-            span = EpisodeSpan.parse(text)
+            span = self._parse(text)
             row, start, stop = find_episode(self._catalog, str(span.address)), span.start, span.stop
         whole = (start or 0, stop) == (0, None)
         return make_ref(row, 1.0, (0, row.length) if whole else resolve_span(start, stop, row.episode_id, row.length))
@@ -104,6 +104,12 @@ class EpisodeNames:
         address = EpisodeAddress.parse(name)
         found = self._find(address)
         return address if found is None else found.address
+
+    def _parse(self, text: str) -> EpisodeSpan:
+        """Return the timesteps that a text names; an episode_id is one, whatever characters it contains."""
+        span = EpisodeSpan.parse(text)
+        is_id = str(span.address) != text and self._catalog.episodes.named(text) is not None
+        return EpisodeSpan(EpisodeAddress(text)) if is_id else span
 
     def _find(self, address: EpisodeAddress) -> EpisodeRef | None:
         """Return the catalogued episode of that name; None for a file that exists. Raises as find_episode."""

@@ -112,3 +112,15 @@ def test_one_catalog_is_opened_however_many_episodes_are_named(home, monkeypatch
     run("moments", "task-0-0", *examples, "--archive", home / "archive")
     run("evaluate", "--label", "env", "--archive", home / "archive")
     assert len(opened) == 3
+
+
+def test_an_id_that_reads_like_a_part_of_another_is_that_id(tmp_path):
+    ids = ("a", "a@3:9", "a@", "a#", "#")
+    save(tmp_path / "data", *(episode(0, number, 50, id=id_) for number, id_ in enumerate(ids)))
+    ingest(tmp_path / "archive", tmp_path / "data", windows=BOTH)
+    with open_archive(tmp_path / "archive") as opened:
+        for id_ in ids:
+            assert found(opened.moments(id_, 1)) == [(id_, (0, 50), 1.0)]
+            assert (opened.episode(id_).episode_id, opened.episode(id_).span) == (id_, (0, 50))
+        for id_ in ids[:2]:
+            assert found(opened.moments(f"{id_}@5:30", 1)) == [(id_, (5, 30), 1.0)]
