@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from catalog.session import Instant
     from embedders.space import Space, Statistics
 
-STORED: Final = 1 << 27
-"""Numbers (timesteps times channels) of a Space up to which its episodes are stored: 114,000 of 84 x 14, in 0.9 GB."""
+STORED: Final = 1 << 29
+"""Numbers (timesteps times channels) of a Space up to which its episodes are stored: 456,000 of 84 x 14, in 6 GB."""
 
 UNSTORED: Final = 1 << 22
 """The same for an index that stores nothing, so that they are in memory."""

@@ -129,13 +129,18 @@ def divide(values: Floats, rows: Numbers, width: int) -> Iterator[Part]:
     sampled = np.sort(random.choice(rows, min(len(rows), _SAMPLED * _SAMPLED * count), replace=False))
     with one_blas_thread():
         centres = _train(values[sampled, :width], count, random)
-        labels = np.concatenate(
-            [_label(values[part, :width], centres) for part in np.array_split(rows, max(1, len(rows) // _PRODUCTS))]
-        )
-        order = rows[np.argsort(labels, kind="stable")]
-        for members in np.split(order, np.cumsum(np.bincount(labels, minlength=count))[:-1]):
+        parts = [_sort_by_label(values, part, centres) for part in np.array_split(rows, max(1, len(rows) // _PRODUCTS))]
+        for label in range(count):
+            members = np.concatenate([part[edges[label] : edges[label + 1]] for part, edges in parts])
             if len(members):
                 yield _divide_group(np.ascontiguousarray(values[members, :width]), members, random)
+
+
+def _sort_by_label(values: Floats, rows: Numbers, centres: Floats) -> tuple[Numbers, Ints]:
+    """Return rows by the nearest centre of each [n], and where those of each centre begin [k + 1]."""
+    labels = _label(values[rows, : centres.shape[1]], centres)
+    order = np.argsort(labels, kind="stable")
+    return rows[order], labels[order].searchsorted(np.arange(len(centres) + 1))
 
 
 def _divide_group(values: Floats, members: Numbers, random: np.random.Generator) -> Part:
