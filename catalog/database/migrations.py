@@ -26,17 +26,25 @@ if TYPE_CHECKING:
 
     from catalog.database.engine import Database
 
+_BEFORE_RELEASE: Final = (
+    "written by a development version before 0.1.0; ingest again, into a new archive; for tags and notes run "
+    "`wshard annotations export` of that version, and `wshard annotations import` of this one"
+)
 _CHUNK: Final = 20_000
 """Number of rows that a step changes at once."""
 
 
 @dataclass(frozen=True)
 class Migration:
-    """One migration: apply upgrades an archive from the previous version. Never changed after its release."""
+    """One migration: apply upgrades an archive from the previous version. Never changed after its release.
+
+    adds: the columns, as TABLE.COLUMN, that it adds.
+    """
 
     version: int
     name: str
     apply: Callable[[Connection], None]
+    adds: tuple[str, ...] = ()
 
 
 def _make_tables(connection: Connection) -> None:
@@ -109,9 +117,9 @@ def _metadata_after(number: int) -> Select[Any]:
 
 STEPS: tuple[Migration, ...] = (
     Migration(1, "tables of 0.1.0", _make_tables),
-    Migration(2, "natural order of episode ids", _add_sort_key),
+    Migration(2, "natural order of episode ids", _add_sort_key, adds=("episode.sort_key",)),
     Migration(3, "names of channels in layouts", lambda _: None),
-    Migration(4, "unchanged locations", _add_scans),
+    Migration(4, "unchanged locations", _add_scans, adds=("scan.root_id", "scan.path", "scan.state")),
     Migration(5, "words of all metadata", lambda _: None),
     Migration(6, "words of metadata at any depth", _index_metadata),
 )
@@ -145,6 +153,8 @@ def prepare(
             applied_count = len(
                 _applied_steps(connection, name=database.name)
             )  # another process may have upgraded meanwhile
+            if applied_count:
+                _check_columns(connection, steps[applied_count:], place=database.name)
             if copy is not None and 0 < applied_count < len(steps):
                 copy(steps[applied_count - 1].version)
             _upgrade(connection, applied_count, steps=steps)
@@ -177,15 +187,25 @@ def check_ledger(applied: Sequence[tuple[int, str]], *, place: str, steps: Seque
         if applied_step != expected_step:
             raise CatalogVersionError(
                 f"expected the schema {expected_step[0]} ({expected_step[1]}) of the catalog at {place}, "
-                f"found {applied_step[0]} ({applied_step[1]}): "
-                "written by a development version before 0.1.0; ingest again, into a new archive; "
-                "for tags and notes run `wshard annotations export` of that version, "
-                "and `wshard annotations import` of this one"
+                f"found {applied_step[0]} ({applied_step[1]}): {_BEFORE_RELEASE}"
             )
     if len(applied) > len(expected):
         raise CatalogVersionError(
             f"expected a catalog of version {expected[-1][0]} or older at {place}, found version {applied[-1][0]}: "
             "a newer version of this software wrote it; update the software, or ingest into a new catalog"
+        )
+
+
+def _check_columns(connection: Connection, pending: Sequence[Migration], *, place: str) -> None:
+    """Raise CatalogVersionError if columns are missing that no pending step adds, as in catalogs before 0.1.0."""
+    inspector = inspect(connection)
+    found = {f"{table}.{one['name']}" for table in inspector.get_table_names() for one in inspector.get_columns(table)}
+    found |= {column for step in pending for column in step.adds}
+    expected = {f"{table.name}.{column.name}" for table in metadata.tables.values() for column in table.columns}
+    if missing := sorted(expected - found):
+        raise CatalogVersionError(
+            f"expected the tables of 0.1.0 in the catalog at {place}, found no {', '.join(missing[:5])}: "
+            f"{_BEFORE_RELEASE}"
         )
 
 

@@ -36,6 +36,20 @@ def test_an_archive_of_a_development_version_is_refused_and_left_as_it_is(tmp_pa
         assert raw.execute("SELECT name FROM migration ORDER BY version").fetchall() == [(name,) for name in names]
 
 
+def test_an_archive_whose_tables_lack_columns_of_the_release_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    with Catalog.open(path, create=True):
+        pass
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("DELETE FROM migration WHERE version > 1")
+        raw.execute("ALTER TABLE episode DROP COLUMN lane_map")
+    before = path.read_bytes()
+    with pytest.raises(CatalogVersionError, match=r"found no episode\.lane_map: written by a .*" + HOW):
+        Catalog.open(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["catalog.db"]
+
+
 NAMES = [f"demo_{number}" for number in (10, 2, 1, 100, 9)] + ["Demo_3", "demo", "", "päivä 12", "päivä 2", "007"]
 SORTED = ["", "007", "Demo_3", "demo", "demo_1", "demo_2", "demo_9", "demo_10", "demo_100", "päivä 2", "päivä 12"]
 
