@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 
 def check_options(function: Callable[..., Any], options: Iterable[str], *takers: Callable[..., Any]) -> None:
@@ -17,9 +18,9 @@ def check_options(function: Callable[..., Any], options: Iterable[str], *takers:
     own options on to, unless it is a class, which hands them on to its bases.
     """
     names = set(options)
-    known = {name for taker in takers for name in _parameters(taker)} if names else set()
-    if unknown := sorted(names - known):
-        refuse_unknown(function.__name__, unknown[0], {*known, *_parameters(function)} - {"self"})
+    if names and (unknown := sorted(names.difference(*map(_parameters, takers)))):
+        known = {name for one in (function, *takers) for name in _parameters(one)}
+        refuse_unknown(function.__name__, unknown[0], known - {"self"})
 
 
 def refuse_unknown(call: str, name: str, known: Iterable[str]) -> None:
@@ -30,13 +31,16 @@ def refuse_unknown(call: str, name: str, known: Iterable[str]) -> None:
     raise TypeError(f"{call}: unexpected option {name!r}: {advice}")
 
 
-def _parameters(taker: Callable[..., Any]) -> Iterator[str]:
-    """Yield the names of parameters: of a class, also of the bases to which it hands others on."""
+@lru_cache(64)  # each search asks
+def _parameters(taker: Callable[..., Any]) -> frozenset[str]:
+    """Return the names of parameters: of a class, also of the bases to which it hands others on."""
     calls: list[Any] = [taker]
     if isinstance(taker, type):
         calls = [vars(base)["__init__"] for base in taker.__mro__ if "__init__" in vars(base)]
+    names: set[str] = set()
     for call in calls:
         parameters = [*inspect.signature(call).parameters.values()]
-        yield from (one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
+        names.update(one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY))
         if all(one.kind is not one.VAR_KEYWORD for one in parameters):
-            return
+            break
+    return frozenset(names)
