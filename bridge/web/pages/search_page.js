@@ -23,7 +23,7 @@ class SearchPage {
     this.main.classList.add("scrolled");
     this.control = new AbortController();
     this.box = new FilterBox({ label: "Filter", onChange: (text, push) => { writeState({ q: text }, { push }); void this.search(); } });
-    this.text = h("input", { type: "search", "aria-label": "Words", placeholder: "words in tasks, metadata or notes", onchange: () => { writeState({ text: this.text.value.trim() }, { push: true }); void this.search(); } });
+    this.text = h("input", { type: "search", "aria-label": "Words", placeholder: "words of tasks, metadata, notes", onchange: () => { writeState({ text: this.text.value.trim() }, { push: true }); void this.search(); } });
     this.examples = h("div", { class: "examples" });
     this.diversity = h("input", { type: "range", min: 0, max: 1, step: 0.05, value: 0, "aria-label": "Diversity", onchange: () => { writeState({ diversity: this.diversity.value === "0" ? null : this.diversity.value }); void this.search(); } });
     this.onePer = h("input", { type: "checkbox", onchange: () => { writeState({ all: this.onePer.checked ? null : "1" }); void this.search(); } });
