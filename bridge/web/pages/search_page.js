@@ -1,7 +1,7 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
 import { address, ApiError, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
 import { askForm, labelled, reasonOf } from "./base/dialogs.js";
-import { fill, h, say, withCode } from "./base/dom.js";
+import { fill, h, refill, say, withCode } from "./base/dom.js";
 import { number, plural } from "./base/format.js";
 import { readState, writeState } from "./base/url_state.js";
 import { FilterBox } from "./components/filter_box.js";
@@ -70,11 +70,12 @@ class SearchPage {
     this.diversity.value = state.get("diversity") || "0";
     this.more.show();
     this.drawExamples(query, like, unlike);
-    fill(this.probe);
+    const isLearning = state.has("probe") && uidsOf([query ?? "", ...like]).length > 0;
+    if (!isLearning) fill(this.probe);
     const isEmpty = !query && !like.length && !this.text.value && !state.has("words");
     this.starts.element.hidden = !isEmpty;
     this.hits.element.hidden = isEmpty;
-    if (state.has("probe") && uidsOf([query ?? "", ...like]).length) return this.learn();
+    if (isLearning) return this.learn();
     this.control.abort();
     this.control = new AbortController();
     const { signal } = this.control;
@@ -114,7 +115,7 @@ class SearchPage {
     try {
       const found = await get("/api/probe", { ...asked, top: 24 }, signal);
       const share = (/** @type {number | null} */ value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
-      fill(this.probe,
+      refill(this.probe,
         h("p", {}, h("strong", {}, `${number(found.positive)} of ${plural(found.total, "episode")} count as right`),
           ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
           h("button", { class: "primary change", onclick: () => this.keep(asked) }, "Save as a classifier"),
@@ -126,7 +127,9 @@ class SearchPage {
       const items = found.items.map((/** @type {import("./base/api.js").Json} */ one) => ({ ...one, score: one.value, span: [0, one.length], metadata: { length: one.length, env_id: one.env_id } }));
       await this.hits.show({ items, exact: true, milliseconds: 0, notes: [], missing: 0 }, right[0], signal);
     } catch (error) {
-      if (!isAborted(error)) fill(this.hits.count, h("span", { class: "problem" }, withCode(reasonOf(error))));
+      if (isAborted(error)) return undefined;
+      fill(this.probe);
+      fill(this.hits.count, h("span", { class: "problem" }, withCode(reasonOf(error))));
     }
     return undefined;
   }
@@ -161,7 +164,7 @@ class SearchPage {
       return h("span", { class: `example ${kind}` }, kind === "unlike" ? "not like " : "like ", label,
         h("button", { class: "off", "aria-label": "Remove this example", onclick: off }, "✕"));
     };
-    fill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
+    refill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
       uidsOf([query ?? "", ...like]).length > 0 && !readState().has("probe") && h("button", { onclick: () => { writeState({ probe: "1" }, { push: true }); void this.search(); } }, "Learn from these"));
   }
 }

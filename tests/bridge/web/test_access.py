@@ -216,7 +216,13 @@ def test_keys_alone_filter_collect_undo_and_search(page, app):
     tab_to(page, "Open as a search", backwards=True)
     page.keyboard.press("Enter")
     page.locator(".example.like").wait_for()
-    tab_to(page, "Learn from these")
+    tab_to(page, "More like this")
+    page.evaluate("() => { document.activeElement.id = 'pressed' }")
+    page.keyboard.press("Enter")
+    page.locator(".example.like").nth(1).wait_for()
+    page.locator("#pressed").wait_for(state="detached")  # hits are drawn anew
+    assert page.evaluate("() => document.activeElement.ariaLabel") == "More like this"
+    tab_to(page, "Learn from these", backwards=True)
     page.keyboard.press("Space")
     page.locator(".probe .primary").wait_for()
 

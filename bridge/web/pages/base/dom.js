@@ -54,6 +54,18 @@ export function fill(parent, ...children) {
 }
 
 /**
+ * Fill an element anew; a focus on one of its buttons stays at that place.
+ * @param {Element} parent
+ * @param {...any} children
+ */
+export function refill(parent, ...children) {
+  const buttons = () => [...parent.querySelectorAll("button")];
+  const at = buttons().findIndex((button) => button === document.activeElement);
+  fill(parent, ...children);
+  if (at >= 0) buttons()[Math.min(at, buttons().length - 1)]?.focus({ preventScroll: true });
+}
+
+/**
  * Say something in the corner of the page, and to screen readers.
  * @param {string} text
  * @param {{ error?: boolean, action?: [string, () => void] }} [options]
