@@ -39,7 +39,7 @@ LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 
 
 _LOAD_AFTER: Final = (
-    0.25  # seconds spent in the numpy kernel before the compiled one is loaded, which takes about as long
+    0.6  # seconds spent in the numpy kernel before the compiled one is loaded, which takes about as long
 )
 _PER_DIAGONAL: Final = 5e-5  # seconds in the numpy kernel
 _PER_PAIR: Final = 1.2e-8  # seconds for each channel of a query step and a row within its bounds

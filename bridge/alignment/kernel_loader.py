@@ -6,13 +6,11 @@ import atexit
 import os
 import sys
 import threading
-import time
 from importlib import import_module
 from importlib.abc import MetaPathFinder
 from typing import Any, Final
 
 _BRIEF: Final = 2e-5  # seconds; switch interval during the import, so that other threads are barely delayed
-_COMPILED_BEFORE: Final = 1.5  # seconds; upper bound of loading if nothing has to be compiled and the machine is idle
 
 
 class KernelLoader(MetaPathFinder):
@@ -29,13 +27,12 @@ class KernelLoader(MetaPathFinder):
         self._name = name
         self._left = worth_it
         self._thread: threading.Thread | None = None
-        self._begun = 0.0
         self._is_ending = False  # the process is
 
     def use(self, amount: float = 1, *, max_wait_s: float = 0) -> Any:
         """Count an amount of use, and return the compiled module, or None until it is loaded.
 
-        max_wait_s: seconds to wait while it is loading, 0 = return at once; longer if it is about to be loaded.
+        max_wait_s: seconds to wait while it is loading, 0 = return at once.
         """
         if self._left > 0:
             self._left -= amount
@@ -45,10 +42,9 @@ class KernelLoader(MetaPathFinder):
                 import_module("logging")
                 os.register_at_fork(before=self.wait)
                 atexit.register(self._end)
-                self._begun = time.monotonic()
                 self._thread.start()
         if max_wait_s > 0 and self.module is None and self._thread is not None:
-            self._thread.join(max(max_wait_s, self._begun + _COMPILED_BEFORE - time.monotonic()))
+            self._thread.join(max_wait_s)
         return self.module
 
     def wait(self) -> None:

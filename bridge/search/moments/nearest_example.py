@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.search.moments.overlap import without_overlaps
 from bridge.search.moments.search import WindowQuery
+from catalog.filters.where import Compare, all_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from bridge.search.query.options import MomentOptions
     from bridge.search.query.prepare import PreparedQuery
     from bridge.search.query.query_episodes import QueryEpisodes
+    from catalog.filters.where import Where
     from embedders.space import Space
 
     Load = Callable[[Space, list[int]], StoredRows]
@@ -25,7 +27,7 @@ _GROWTH: Final = 4
 _MAX_ROUNDS: Final = 4
 """A counter-example that equals an example removes everything: the limit prevents a search of the whole archive."""
 _MIN_NEGATIVE: Final = 100
-"""Least number of moments requested for a counter-example: it removes hits among those most similar to it."""
+"""Least number of moments of the examples' hits' episodes requested for a counter-example, which removes these."""
 _SAME_MOMENT: Final = 0.3  # overlap above which two hits are the same moment
 
 
@@ -51,13 +53,16 @@ def find_moments(
     each_options = replace(options, per_episode=None)  # the limit per episode applies to the joint result
     positive_count = len(prepared.examples.like) * len(prepared.views)
 
-    def find(window_queries: Sequence[WindowQuery], count: int) -> list[FoundMoments]:
-        return [moments.search(query, replace(request, top_k=count), each_options) for query in window_queries]
+    def find(window_queries: Sequence[WindowQuery], count: int, where: Where) -> list[FoundMoments]:
+        wanted = replace(request, top_k=count, where=where)
+        return [moments.search(query, wanted, each_options) for query in window_queries]
 
     count = request.top_k
     for _ in range(_MAX_ROUNDS):
-        positive = find(queries[:positive_count], count)
-        negative = find(queries[positive_count:], max(_MIN_NEGATIVE, _GROWTH * count))
+        positive = find(queries[:positive_count], count, request.where)
+        uids = tuple(sorted({ref.uid for result in positive for ref in result.refs}))
+        among = request.where & all_of(Compare("uid", "in", uids))  # nothing elsewhere can be removed
+        negative = find(queries[positive_count:], max(_MIN_NEGATIVE, _GROWTH * count), among)
         hits = _select([result.refs for result in positive], [result.refs for result in negative], options)
         if len(hits) >= request.top_k or all(len(result.refs) < count for result in positive):
             break

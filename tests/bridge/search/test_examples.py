@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from plays import act, episode_of, labels, name_of, play, run, stored
 
+from bridge.search.moments import nearest_example
 from bridge.search.moments.overlap import overlap
 from wshard import Channel, Episode, TrajectoryRetriever
 from wshard.errors import QueryError
@@ -77,6 +78,26 @@ def test_what_is_more_like_a_counter_example_is_left_out_and_the_places_are_fill
         assert len(hits) == 8
         assert {hit.episode_id for hit in hits} == {f"swing-{number}" for number in range(8)}
         assert all(hit.span[0] < 15 for hit in hits)
+
+
+def test_a_counter_example_removes_hits_however_many_others_are_more_like_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(nearest_example, "_MIN_NEGATIVE", 1)
+    noise, one, other = (
+        np.random.default_rng(4).normal(size=(7, 75, 4)).cumsum(axis=1),
+        act("reach", 30),
+        act("reach", 30),
+    )
+    other[10:, 0] += np.linspace(0, 3, 20)
+    episodes = []
+    for number, rows in enumerate(noise):
+        rows[20:50] = other if number else one + 0.7 * (other - one)
+        pose = Channel.of("pose", rows.astype(np.float32))
+        episodes.append(Episode(f"swing-{number}", "env", 75, observations={"pose": pose}))
+    stored(tmp_path, episodes)
+    with TrajectoryRetriever(tmp_path) as retriever:
+        assert retriever.search_moments(one, 1)[0].episode_id == "swing-0"
+        hits = retriever.search_moments(one, 1, unlike=[other])
+        assert not any(hit.episode_id == "swing-0" and overlap(np.array([hit.span]), (20, 50))[0] > 0.3 for hit in hits)
 
 
 def test_what_is_as_like_as_unlike_is_not_a_hit(swings):
