@@ -1,7 +1,7 @@
 // Search in one box: examples, counter-examples, words and a filter, all together.
 import { address, ApiError, episodePath, get, isAborted, isUpload, post } from "./base/api.js";
 import { askForm, labelled, reasonOf } from "./base/dialogs.js";
-import { fill, h, refill, say, withCode } from "./base/dom.js";
+import { fill, h, say, withCode } from "./base/dom.js";
 import { number, plural } from "./base/format.js";
 import { readState, writeState } from "./base/url_state.js";
 import { FilterBox } from "./components/filter_box.js";
@@ -115,7 +115,7 @@ class SearchPage {
     try {
       const found = await get("/api/probe", { ...asked, top: 24 }, signal);
       const share = (/** @type {number | null} */ value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
-      refill(this.probe,
+      fill(this.probe,
         h("p", {}, h("strong", {}, `${number(found.positive)} of ${plural(found.total, "episode")} count as right`),
           ` · learnt from ${found.right} right and ${found.wrong} wrong · precision ${share(found.precision)}, recall ${share(found.recall)} over the examples, each held out once `,
           h("button", { class: "primary change", onclick: () => this.keep(asked) }, "Save as a classifier"),
@@ -164,7 +164,7 @@ class SearchPage {
       return h("span", { class: `example ${kind}` }, kind === "unlike" ? "not like " : "like ", label,
         h("button", { class: "off", "aria-label": "Remove this example", onclick: off }, "✕"));
     };
-    refill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
+    fill(this.examples, query && chip(query, "query"), like.map((one) => chip(one, "like")), unlike.map((one) => chip(one, "unlike")),
       uidsOf([query ?? "", ...like]).length > 0 && !readState().has("probe") && h("button", { onclick: () => { writeState({ probe: "1" }, { push: true }); void this.search(); } }, "Learn from these"));
   }
 }

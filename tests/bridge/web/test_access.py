@@ -227,6 +227,18 @@ def test_keys_alone_filter_collect_undo_and_search(page, app):
     page.locator(".probe .primary").wait_for()
 
 
+def test_the_focus_stays_on_a_control_that_is_drawn_anew(page, app):
+    episode = app.archive.catalog.query.select(limit=1).rows[0]
+    for path, name in (("/", "Length"), (f"/episodes/{episode.uid}", "Channel 1")):
+        page.goto(f"{app.url}{path}")
+        control = page.get_by_role("button", name=name).first
+        control.focus()
+        control.evaluate("control => { control.id = 'pressed' }")
+        page.keyboard.press("Enter")
+        page.locator("#pressed").wait_for(state="detached")
+        assert page.evaluate("() => document.activeElement.textContent").startswith(name)
+
+
 def test_keys_alone_select_on_the_map_export_compare_and_check(page, app):
     app.archive.catalog.collections.save_query("all of them", "length:>1")
     page.goto(f"{app.url}/map")

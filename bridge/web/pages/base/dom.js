@@ -44,25 +44,17 @@ export function append(parent, children) {
 }
 
 /**
- * Replace everything inside an element.
+ * Replace everything inside an element. The focus, if it was on something inside, goes to what is drawn in its place.
  * @param {Element} parent
  * @param {...(Child | Child[])} children
  */
 export function fill(parent, ...children) {
+  const focused = parent.contains(document.activeElement) && parent !== document.activeElement ? document.activeElement : null;
+  const alike = () => /** @type {HTMLElement[]} */ ([...parent.querySelectorAll(focused?.tagName ?? "")]);
+  const at = focused ? alike().indexOf(/** @type {HTMLElement} */ (focused)) : -1;
   parent.replaceChildren();
   append(parent, children);
-}
-
-/**
- * Fill an element anew; a focus on one of its buttons stays at that place.
- * @param {Element} parent
- * @param {...any} children
- */
-export function refill(parent, ...children) {
-  const buttons = () => [...parent.querySelectorAll("button")];
-  const at = buttons().findIndex((button) => button === document.activeElement);
-  fill(parent, ...children);
-  if (at >= 0) buttons()[Math.min(at, buttons().length - 1)]?.focus({ preventScroll: true });
+  if (at >= 0) alike().at(Math.min(at, alike().length - 1))?.focus({ preventScroll: true });
 }
 
 /**

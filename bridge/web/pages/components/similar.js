@@ -1,7 +1,7 @@
 // Moments like a span, or episodes like one: small multiples of aligned overlays, with filters, scores and examples.
 import { address, episodePath, isAborted, pictureUrl, readLabels } from "../base/api.js";
 import { reasonOf } from "../base/dialogs.js";
-import { debounce, drawPicture, fill, h, refill, withCode } from "../base/dom.js";
+import { debounce, drawPicture, fill, h, withCode } from "../base/dom.js";
 import { plural } from "../base/format.js";
 import { cameraName, isPicture } from "../model/example.js";
 import { labelOf } from "../model/labels.js";
@@ -93,7 +93,7 @@ export class HitList {
     const spanOf = (/** @type {Json} */ hit) => (hit.span[1] > hit.span[0] ? hit.span : [0, hit.metadata.length]);
     const differ = new Set(this.hits.map((hit) => String(hit.compared_by))).size > 1;
     const cards = this.hits.map((hit) => this.card(hit, spanOf(hit), labelOf(hit, labels), differ));
-    refill(this.grid, cards.map((card) => card.element));
+    fill(this.grid, cards.map((card) => card.element));
     this.redraw = () => {};
     this.filter();
     if (!this.hits.length) return;

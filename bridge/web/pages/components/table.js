@@ -68,22 +68,19 @@ export class EpisodeTable {
     this.sort = sort;
     this.element.style.setProperty("--columns", columns.map((one) => one.width).join(" "));
     this.element.style.setProperty("--least", `${leastWidth(columns)}px`);
-    fill(this.head);
-    for (const one of columns) {
+    fill(this.head, columns.map((one) => {
       const up = sort === one.sort;
       const down = sort === `-${one.sort}`;
       const label = one.sort
         ? h("button", { class: "sort", onclick: () => this.options.onSort(up ? `-${one.sort}` : String(one.sort)) },
           one.title, h("span", { class: "arrow", "aria-hidden": "true" }, up ? "▲" : down ? "▼" : ""))
         : one.title || h("span", { class: "unseen" }, one.name);
-      this.head.append(
-        h("div", {
-          role: "columnheader",
-          class: classOf(one),
-          "aria-sort": up ? "ascending" : down ? "descending" : false,
-        }, label),
-      );
-    }
+      return h("div", {
+        role: "columnheader",
+        class: classOf(one),
+        "aria-sort": up ? "ascending" : down ? "descending" : false,
+      }, label);
+    }));
   }
 
   /**
