@@ -107,14 +107,17 @@ def scan(archive, query, *, expand=None):
         near = by_whole
     if expand == 0:
         return near
-    seeds = sorted(near, key=lambda name: -near[name])[: expand or 8]
+    others = {
+        name: vectors[name] for name in near if near[name] < 1 - 1e-6
+    }  # those that equal the query say nothing new
+    seeds = sorted(others, key=lambda name: -near[name])[: expand or 8]
     first = seeds[0]
-    seeds = seeds if expand else agree(vectors, seeds)
+    seeds = seeds if expand else agree(others, seeds)
     grown = 0.1 * q + sum(max(near[name], 0) ** 6 * vectors[name] for name in seeds)
     grown /= np.linalg.norm(grown)
     like = calibrate({name: float(v @ grown) for name, v in vectors.items()})
     scores = {name: max((like[name] + 0.25 * part[name]) / 1.25, 1 - 4 * (1 - near[name])) for name in near}
-    return scores | {first: max(scores.values())}
+    return scores | {first: max(scores[name] for name in others)}
 
 
 @pytest.mark.parametrize("expand", [None, 0, 3])

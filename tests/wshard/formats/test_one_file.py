@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from wshard import load_wshard, open_sink, save_wshard
+from wshard import convert, load, load_wshard, open_sink, save, save_wshard
 from wshard.errors import EpisodeError
 from wshard.testing import make_episode
 
@@ -36,3 +36,15 @@ def test_a_file_that_cannot_be_read_any_more_is_replaced(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     _write(path, one)
     assert load_wshard(path).id == "one"
+
+
+@pytest.mark.parametrize("suffix", ["wshard", "npz"])
+def test_saving_and_converting_one_episode_replaces_a_file(tmp_path, suffix):
+    path, source = tmp_path / f"one.{suffix}", tmp_path / "source.wshard"
+    one, other = replace(make_episode(1), id="one"), replace(make_episode(2), id="other")
+    save(one, path)
+    save(other, path)
+    assert load(path).length == other.length
+    save_wshard(replace(make_episode(2), id="third"), source)
+    assert convert(source, path).id == "third"
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, source.name}

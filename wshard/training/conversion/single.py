@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wshard.core.types import Episode, Format
 from wshard.errors import FormatError
-from wshard.formats.base import open_sink, open_source
+from wshard.formats.base import open_sink, open_source, sink_class
 from wshard.formats.detect import format_to_write, known_format
 from wshard.formats.open import find_reading
 
 if TYPE_CHECKING:
     from wshard.core.container.codec_plan import Compression
+    from wshard.core.container.draft import WriteMode
     from wshard.core.files.schemes import Location, PathOrFile
 
 
@@ -45,7 +47,8 @@ def save(
 ) -> None:
     """Save an episode to a path or binary file object; without `format`, the suffix decides, WSHARD for a file object.
 
-    compression: as in save_wshard. Raises the errors of load, and EpisodeError for data that the format cannot hold.
+    compression: as in save_wshard. A file of one episode is replaced, a set of several gets one more. Raises the errors
+    of load, and EpisodeError for data that the format cannot hold.
 
     Examples:
         >>> save(load("episodes/circle-02.wshard"), "circle.npz")
@@ -53,7 +56,10 @@ def save(
         118
     """
     guess = format_to_write(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else Format.WSHARD
-    with open_sink(path_or_file, known_format(format, guess, path_or_file), compression=compression) as sink:
+    name = known_format(format, guess, path_or_file)
+    is_folder = isinstance(path_or_file, (str, os.PathLike)) and Path(path_or_file).is_dir()
+    mode: WriteMode = "overwrite" if sink_class(name).one_per_file and not is_folder else "append"
+    with open_sink(path_or_file, name, compression=compression, mode=mode) as sink:
         sink.write(ep)
 
 
