@@ -136,6 +136,9 @@ class GraphStore:
         if before is not None and known is None:
             completions = self._fit(space, sources, embedded)
             episodes, marks, vectors = self._read(space, embedded, weights, completions)
+        if len(episodes) < LEAST_EPISODES:  # others were replaced or deleted meanwhile
+            self._graphs.pop(space.fingerprint, None)
+            return
         if self._catalog.clock() != clock:  # what is stored may be of other vectors than these
             derived = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -150,6 +151,15 @@ def test_an_ingest_succeeds_where_no_graph_can_be_built(tmp_path, monkeypatch):
             save(tmp_path / "data", *(episode(1, number, 40) for number in range(40))), windows="whole"
         )
     assert (report.ok, report.embedded) == (True, 40)
+
+
+def test_without_enough_vectors_left_when_they_are_read_vectors_rank(archive, tmp_path, monkeypatch):
+    copied = shutil.copytree(archive, tmp_path / "archive")
+    shutil.rmtree(copied / "index")
+    load = stored_graphs.GraphStore._load
+    monkeypatch.setattr(stored_graphs.GraphStore, "_load", lambda self, space, ids: load(self, space, ids[:16]))
+    with TrajectoryRetriever(copied) as retriever:
+        assert retriever.search_similar_episodes(episode(1, 99, 40)).answered.ranked_by == "vectors"
 
 
 def test_an_archive_of_whole_episodes_is_ranked_by_the_graph_too(tmp_path):
