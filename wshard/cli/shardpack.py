@@ -24,7 +24,7 @@ from wshard.cli.common import (
 from wshard.core.messages import error_text, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _REPORT_SECONDS: Final = 2.0  # between lines of progress
 _MAX_LISTED: Final = 20  # records of which `inspect` prints the entries
@@ -92,21 +92,21 @@ def pack(
         if failed and not count:
             raise next(iter(failed.values()))
         paths = writer.close()
+    _print_packed(count, paths, failed, as_json=as_json)
+
+
+def _print_packed(count: int, paths: Sequence[Path], failed: Mapping[str, Exception], *, as_json: bool) -> None:
+    """Print what was packed, and why sources could not be read; exit 1 if there are such."""
     for error in failed.values():
         typer.echo(f"error: {printable(error_text(error))}", err=True)
-    _print_packed(count, paths, [*failed] if as_json else None)
+    size = sum(path.stat().st_size for path in paths)
+    if as_json:
+        print_json({"records": count, "files": [str(path) for path in paths], "bytes": size, "failed": [*failed]})
+    else:
+        typer.echo(f"packed    {plural(count, 'record')} into {plural(len(paths), 'file')}, {size} bytes")
+        typer.echo(f"          {printable(str(paths[0]))}{' ...' if len(paths) > 1 else ''}")
     if failed:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _print_packed(count: int, paths: Sequence[Path], failed: Sequence[str] | None) -> None:
-    """Print what was packed; failed: for JSON, the sources that could not be read."""
-    size = sum(path.stat().st_size for path in paths)
-    if failed is not None:
-        print_json({"records": count, "files": [str(path) for path in paths], "bytes": size, "failed": [*failed]})
-        return
-    typer.echo(f"packed    {plural(count, 'record')} into {plural(len(paths), 'file')}, {size} bytes")
-    typer.echo(f"          {printable(str(paths[0]))}{' ...' if len(paths) > 1 else ''}")
 
 
 class _Progress:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     Owners = NDArray[np.int32]
 
 _FAILURES: Final = 8  # in a row; so many are unlikely by chance, as few queries differ from all vectors
-_ROWS: Final = 4096  # compared at a time: most lists differ in the first
 _PAUSE: Final = 31  # searches without another attempt
+_ROWS: Final = 4096  # compared at a time: those of windows differ in the first
 
 
 @dataclass(frozen=True, eq=False)

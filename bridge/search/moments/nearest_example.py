@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.search.moments.overlap import without_overlaps
 from bridge.search.moments.search import WindowQuery
-from catalog.filters.where import Compare, all_of
+from catalog.filters.where import Compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ _GROWTH: Final = 4
 _MAX_ROUNDS: Final = 4
 """A counter-example that equals an example removes everything: the limit prevents a search of the whole archive."""
 _MIN_NEGATIVE: Final = 100
-"""Least number of moments of the examples' hits' episodes requested for a counter-example, which removes these."""
+"""Least number of moments requested for a counter-example, in the episodes whose hits it may remove."""
 _SAME_MOMENT: Final = 0.3  # overlap above which two hits are the same moment
 
 
@@ -61,7 +61,7 @@ def find_moments(
     for _ in range(_MAX_ROUNDS):
         positive = find(queries[:positive_count], count, request.where)
         uids = tuple(sorted({ref.uid for result in positive for ref in result.refs}))
-        among = request.where & all_of(Compare("uid", "in", uids))  # nothing elsewhere can be removed
+        among = request.where & Compare("uid", "in", uids)  # nothing elsewhere can be removed
         negative = find(queries[positive_count:], max(_MIN_NEGATIVE, _GROWTH * count), among)
         hits = _select([result.refs for result in positive], [result.refs for result in negative], options)
         if len(hits) >= request.top_k or all(len(result.refs) < count for result in positive):
