@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from web_app import PICTURES, find_violations, running_app, signed_in, write_episodes
@@ -169,8 +171,9 @@ def test_signing_in_leads_to_pages_of_this_server_only(page, app):
 
 
 def tab_to(page, name, *, backwards=False):
-    """Go to what has that name by the Tab key alone; what is focused on the way is outlined."""
-    for _ in range(80):
+    """Go to what has that name by the Tab key alone, also if it is drawn later; all that is focused is outlined."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
         page.keyboard.press("Shift+Tab" if backwards else "Tab")
         is_outlined, focused = page.evaluate(FOCUSED)
         assert is_outlined, focused
@@ -225,6 +228,31 @@ def test_keys_alone_filter_collect_undo_and_search(page, app):
     tab_to(page, "Learn from these", backwards=True)
     page.keyboard.press("Space")
     page.locator(".probe .primary").wait_for()
+
+
+FOCUS_ONCE_CLOSED = """() => new Promise(resolve => {
+  const dialog = document.querySelector("dialog");
+  const look = () => dialog.open || resolve(document.activeElement.className || document.activeElement.tagName);
+  new MutationObserver(look).observe(dialog, { attributes: true });
+})"""
+
+
+@pytest.mark.parametrize("way", ["Enter", "Escape", "Cancel", "Close"])
+@pytest.mark.parametrize("focused", ["BODY", "grid"])
+def test_the_focus_is_back_as_soon_as_a_dialog_is_closed(page, app, way, focused):
+    page.goto(f"{app.url}/?q=env:lift")
+    page.locator(".grid .rows .row").first.wait_for()
+    page.evaluate("document.activeElement.blur()")
+    if focused == "grid":
+        page.locator(".grid").focus()
+    page.keyboard.press("n")
+    page.keyboard.type("a key may follow at once")
+    page.evaluate(f"() => {{ window.focusOnceClosed = ({FOCUS_ONCE_CLOSED})() }}")
+    if way in ("Cancel", "Close"):
+        page.get_by_role("dialog").get_by_role("button", name=way).click()
+    else:
+        page.keyboard.press(way)
+    assert page.evaluate("() => window.focusOnceClosed") == focused
 
 
 def test_the_focus_stays_on_a_control_that_is_drawn_anew(page, app):

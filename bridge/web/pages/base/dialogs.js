@@ -12,10 +12,9 @@ import { append, fill, h } from "./dom.js";
  */
 export function openDialog(title, ...content) {
   const id = `dialog-${Math.random().toString(36).slice(2)}`;
-  const before = document.activeElement;
   const dialog = h("dialog", { "aria-labelledby": id },
     h("header", {}, h("h2", { id }, title),
-      h("button", { class: "quiet", type: "button", "aria-label": "Close", onclick: () => dialog.close() }, "✕")));
+      h("button", { class: "quiet", type: "button", "aria-label": "Close", onclick: () => close(dialog) }, "✕")));
   append(dialog, content);
   const keep = (/** @type {KeyboardEvent} */ event) => {
     event.stopPropagation();
@@ -24,13 +23,20 @@ export function openDialog(title, ...content) {
   };
   dialog.addEventListener("keydown", keep);
   dialog.addEventListener("keyup", keep);
-  dialog.addEventListener("close", () => {
-    dialog.remove();
-    if (before instanceof HTMLElement) before.focus();
-  });
+  dialog.addEventListener("cancel", () => close(dialog));
   document.body.append(dialog);
   dialog.showModal();
   return dialog;
+}
+
+/**
+ * Close a dialog, and give the focus back. It is removed at once: until its "close" event comes, the next key would go
+ * to a field of it that nobody sees any more.
+ * @param {HTMLDialogElement} dialog
+ */
+function close(dialog) {
+  dialog.close();
+  dialog.remove();
 }
 
 /**
@@ -47,7 +53,8 @@ export function labelled(label, input, help = "") {
 
 /** A button that closes its dialog, and does nothing else. */
 export function cancelButton() {
-  return h("button", { type: "button", onclick: (/** @type {Event} */ event) => /** @type {HTMLElement} */ (event.target).closest("dialog")?.close() }, "Cancel");
+  const button = h("button", { type: "button", onclick: () => close(/** @type {HTMLDialogElement} */ (button.closest("dialog"))) }, "Cancel");
+  return button;
 }
 
 /**
@@ -65,7 +72,7 @@ export function askForm(title, { about = "", fields = [], label, act }) {
     fill(problem);
     try {
       await run();
-      dialog.close();
+      close(dialog);
     } catch (error) {
       fill(problem, reasonOf(error));
     }
