@@ -1,4 +1,4 @@
-"""Vectors of many episodes as one array, and what reading the ledger takes: its Spaces, and vectors from bytes."""
+"""Vectors of many episodes as one array, and what reading the catalog takes: Spaces, filters, vectors from bytes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog.catalog import Catalog
+    from catalog.filters.where import Where
     from embedders.space import Space
 
 _Vectors = NDArray[np.float32]
@@ -81,6 +82,12 @@ def expand_ranges(starts: _Ids, stops: _Ids) -> _Ids:
     ends = np.cumsum(sizes)
     rows: _Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])
     return rows
+
+
+def find_allowed(catalog: Catalog, where: Where) -> _Ids | None:
+    """Return the ids of the episodes that pass, ascending; None = all. Cached by the catalog until it changes."""
+    ids = catalog.query.id_array(where)
+    return None if ids is None else np.asarray(ids, np.int64)
 
 
 def load_spaces(catalog: Catalog) -> dict[str, int]:

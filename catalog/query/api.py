@@ -13,6 +13,7 @@ from catalog.database import readonly_sql
 from catalog.database.engine import one_of
 from catalog.database.schema import episode
 from catalog.database.schema import lane as stored
+from catalog.filters.parse import as_where
 from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance, load_word_weights
@@ -26,6 +27,7 @@ from wshard.core.messages import how_to_install
 from wshard.errors import FilterError, MissingExtraError, StatementError
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pandas as pd
@@ -55,7 +57,7 @@ class Queries:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._sorted = SortedIds()
+        self._sorted = SortedIds(session)
         self._layouts: tuple[Instant, list[Layout]] | None = None  # as of that state of the catalog
 
     def select(
@@ -79,12 +81,12 @@ class Queries:
         limit = whole_number(limit, "limit", FilterError, least=1)
         skip = whole_number(skip, "skip", FilterError, least=0)
         request = pages.PageRequest(order, after, limit, skip)
-        instant = self._session.instant()
+        if is_far(request):
+            ids = self._sorted.find(as_where(where), order)
+            with self._session.read() as connection:
+                return pages.load_listed(connection, request, ids[skip : skip + limit + 1])
         with self._session.matching(where) as (connection, resolved):
-            if not is_far(request):
-                return pages.load_page(connection, resolved, request)
-            ids = self._sorted.find(connection, resolved, order, instant=instant)
-            return pages.load_listed(connection, request, ids[skip : skip + limit + 1])
+            return pages.load_page(connection, resolved, request)
 
     def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""
@@ -95,6 +97,10 @@ class Queries:
         """Return the ids of all matching episodes, ascending."""
         with self._session.matching(where) as (connection, resolved):
             return pages.load_matching_ids(connection, resolved)
+
+    def id_array(self, where: Where) -> array[int] | None:
+        """Return `ids` as an array, None for all episodes; the last ones are cached until the catalog changes."""
+        return None if where == EVERYTHING else self._sorted.find(where, "id")
 
     def relevant(
         self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None

@@ -1,4 +1,4 @@
-"""A cache of the ids of all matching episodes in an order, for pages far from its start."""
+"""A cache of the ids of all matching episodes in an order, for searches and for pages far from its start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from catalog.filters.where import Where
     from catalog.query.pages import PageRequest
-    from catalog.session import Instant
+    from catalog.session import Instant, Session
 
 _MAX_IDS: Final = 8_000_000
 """Maximum number of cached ids (64 MB); those of the last order are always cached."""
@@ -37,16 +37,19 @@ def is_far(request: PageRequest) -> bool:
 class SortedIds:
     """Ids by filter and order, each as of one state of the catalog."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._lock = threading.Lock()
         self._cached: dict[Hashable, tuple[Instant, array[int]]] = {}
 
-    def find(self, connection: Connection, where: Where, order: str, *, instant: Instant) -> array[int]:
-        """Return the ids of the matching episodes. instant: the state of the catalog before the connection's read."""
+    def find(self, where: Where, order: str) -> array[int]:
+        """Return the ids of the matching episodes; saved queries, too, are as of the catalog's state."""
+        instant = self._session.instant()  # before the read
         with self._lock if self._recall(where, order, instant) is None else nullcontext():
             ids = self._recall(where, order, instant)
             if ids is None:  # no other thread has sorted them meanwhile
-                ids = _sort_ids(connection, where, order)
+                with self._session.matching(where) as (connection, resolved):
+                    ids = _sort_ids(connection, resolved, order)
                 self._cached.pop((where, order), None)
                 self._cached[where, order] = instant, ids
                 while len(self._cached) > 1 and sum(len(cached) for _, cached in self._cached.values()) > _MAX_IDS:

@@ -22,8 +22,9 @@ from bridge.index.deepdata.push import push, sweep, sweep_retired
 from bridge.index.deepdata.search import ServerView, ask, complete, look
 from bridge.index.deepdata.settings import read_settings
 from bridge.index.deepdata.trust import Trust
-from bridge.index.filter_cache import FilterCache
+from bridge.index.living_spaces import LivingSpaces
 from bridge.index.metric import COSINE
+from bridge.index.stored_rows import find_allowed
 from bridge.support.file_lock import locked
 from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, VectorIndexError
 
@@ -64,7 +65,7 @@ class DeepDataIndex(VectorIndex):
         self._wire, self._connect = self._reach(settings, throttle)
         self._trust = Trust(self._wire, audit_s)
         self._connected: Link | None = None
-        self._filters = FilterCache(catalog)
+        self._living_spaces = LivingSpaces(catalog)
         self._views: dict[str, tuple[tuple[int, int, int, str], ServerView]] = {}
         self._nears: dict[str, Near] = {}
         self._lock = threading.RLock()
@@ -120,7 +121,7 @@ class DeepDataIndex(VectorIndex):
     def _search(self, space: Space, query: Vectors, request: Request) -> Answer:
         self._audit_if_due(space)
         view = self._view(space)
-        allowed = self._filters.find_episodes(request.where, view.clock)
+        allowed = find_allowed(self._catalog, request.where)
         best = local_scores.Best(query, request, allowed)
         if request.top_k < 1:
             return Answer((), exact=True, scored=0)
@@ -291,7 +292,7 @@ class DeepDataIndex(VectorIndex):
                 f"expected a Space with the metric cosine, the only one that is sent to {self._settings.base}, found "
                 f"{space.metric!r}: search it without a server"
             )
-        return self._filters.find_space(space, self._catalog.clock())
+        return self._living_spaces.find(space)
 
 
 def open_deepdata(url: str, catalog: Catalog, folder: Path, token: str | None = None) -> DeepDataIndex:

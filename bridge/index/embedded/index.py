@@ -21,9 +21,9 @@ from bridge.index.embedded.rerank import explain, rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
 from bridge.index.embedded.snapshot import CopyRule, IndexSnapshot, UncopiedVectors, find_damage
-from bridge.index.filter_cache import FilterCache
+from bridge.index.living_spaces import LivingSpaces
 from bridge.index.metric import check_metric
-from bridge.index.stored_rows import find_space, load_spaces
+from bridge.index.stored_rows import find_allowed, find_space, load_spaces
 from bridge.support.background_job import BackgroundJob
 from bridge.support.blas_threads import blas_threads
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
@@ -70,7 +70,7 @@ class EmbeddedIndex(VectorIndex):
         self._spaces: dict[str, IndexSnapshot] = {}
         self._uncopied = UncopiedVectors(self._rule)
         self._damaged: set[Path] = set()
-        self._filters = FilterCache(catalog)
+        self._living_spaces = LivingSpaces(catalog)
         self._life = ""
         self._job = BackgroundJob()
         self._lock = threading.Lock()
@@ -131,7 +131,7 @@ class EmbeddedIndex(VectorIndex):
 
         def rank_by(snapshot: IndexSnapshot) -> Ranking:
             times[1:] = [time.perf_counter()]
-            allowed = self._filters.find_episodes(request.where, snapshot.clock)
+            allowed = find_allowed(self._catalog, request.where)
             times.append(time.perf_counter())
             return rank(snapshot.join_tail(), query, allowed, SearchPlan(request, space.metric, self._direct_rows))
 
@@ -257,7 +257,7 @@ class EmbeddedIndex(VectorIndex):
 
     def _check_living(self, space: Space) -> int:
         """Return the Space's id, and drop snapshots of retired ones; raises SpaceMismatchError for a foreign Space."""
-        living = self._filters.find_spaces(space, self._catalog.clock())
+        living = self._living_spaces.find_all(space)
         self._spaces = {key: snapshot for key, snapshot in self._spaces.items() if key in living}
         return find_space(living, space)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridge.index.base import Answer, VectorIndex, check_points, check_query
-from bridge.index.filter_cache import FilterCache
+from bridge.index.living_spaces import LivingSpaces
 from bridge.index.metric import check_metric
 from bridge.index.shards.dask_actors import DaskActors
 from bridge.index.shards.merge import check_answer, find_undecided, merge
@@ -61,7 +61,7 @@ class ShardedIndex(VectorIndex):
     def __init__(self, catalog: Catalog, url: ShardsUrl) -> None:
         self._catalog = catalog
         self._url = url
-        self._filters = FilterCache(catalog)
+        self._living_spaces = LivingSpaces(catalog)
         self._engine: Engine | None = None
         self._shards: dict[Share, list[Any]] = {}  # the actors of its replicas
         self._lock = threading.Lock()
@@ -140,7 +140,7 @@ class ShardedIndex(VectorIndex):
         self._order("drop", space)
 
     def _check_living(self, space: Space) -> None:
-        self._filters.find_space(space, self._catalog.clock())
+        self._living_spaces.find(space)
 
     def _search(self, shards: Collection[Share], space: Space, query: Vectors, request: Request) -> Replies:
         replies = self._ask(shards, self._url.timeout, "search", space, query, request)

@@ -11,7 +11,7 @@ import numpy as np
 from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
-from bridge.index.filter_cache import FilterCache
+from bridge.index.stored_rows import find_allowed
 from bridge.pictures.features import FeatureFiles
 from bridge.results import make_ref
 from bridge.search.matches import find_lengths, find_spans
@@ -99,7 +99,6 @@ class MomentSearch:
         self._features = FeatureFiles(archive.folder, ENCODER)
         self._lanes = LaneRows(features=self._features)
         self._store = TimestepStore(archive)
-        self._filters = FilterCache(archive.catalog)
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
 
     def store(self, space: Space, pool: Workers, known: Iterable[Part]) -> None:
@@ -205,7 +204,7 @@ class MomentSearch:
             allowed = None
         else:
             timesteps, gone = stored.timesteps, {*stored.absent}
-            allowed = self._filters.find_episodes(where, self._archive.catalog.instant().clock)
+            allowed = find_allowed(self._archive.catalog, where)
         if timesteps is None:
             return [], gone, True
         while True:

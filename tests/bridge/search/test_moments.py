@@ -24,6 +24,8 @@ from bridge.search.moments.lane_rows import LaneRows, prepare_rows
 from bridge.search.moments.narrow import narrow
 from bridge.search.moments.overlap import MomentLimits, overlap, suppress
 from bridge.search.moments.refine import Windows, choose, refine
+from catalog.filters.parse import as_where
+from catalog.query import pages, sorted_ids
 from embedders import Statistics, WindowPlan
 from wshard import Channel, Episode, EpisodeRef, TrajectoryRetriever, load_wshard, save_wshard
 from wshard.errors import EntryNotFoundError, QueryError, StaleEpisodeError, StepError
@@ -241,6 +243,16 @@ def test_without_refinement_hits_are_windows_and_cosines(retriever):
 
 
 # ---- filters --------------------------------------------------------------------------------------------------------
+
+
+def test_a_filter_is_evaluated_once_for_the_index_and_the_spans(retriever, monkeypatch):
+    evaluated, sort_ids = [], sorted_ids._sort_ids
+    load_ids = pages.load_matching_ids
+    monkeypatch.setattr(sorted_ids, "_sort_ids", lambda *read: evaluated.append(read[1]) or sort_ids(*read))
+    monkeypatch.setattr(pages, "load_matching_ids", lambda *read: evaluated.append(read[1]) or load_ids(*read))
+    for where in ("length:1..", "length:2..", "length:1.."):
+        assert len(retriever.search_moments(play(7)[0][5:40], 5, where=where)) == 5
+    assert evaluated == [as_where("length:1.."), as_where("length:2..")]
 
 
 @pytest.mark.parametrize("refine", [True, False])

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from databases import SQLITE_FIRST
 
-from catalog import ORDERS, Catalog, EpisodeRow, Facts, build_where
+from catalog import EVERYTHING, ORDERS, Catalog, EpisodeRow, Facts, build_where
 from catalog.filters.evaluate import read_field
 from catalog.filters.fields import field_of
+from catalog.filters.parse import as_where
 from catalog.query import sorted_ids
 from catalog.testing.contract import AWKWARD, JSON_NUMBERS, LANES, REWARDS, make_record
 from catalog.values import comparable_number
@@ -226,6 +227,22 @@ def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order, far, monk
             assert still.query.select(order=order, after=page.next, limit=1).rows == whole[skip + 7 : skip + 8]
     with pytest.raises(FilterError, match="skip"):
         still.query.select(skip=-1)
+
+
+@SQLITE_FIRST
+def test_ids_are_those_of_the_present_catalog(catalog):
+    where = as_where("collection:short OR tag:new")
+    catalog.collections.save_query("short", "length:..20")
+    first = catalog.query.id_array(where)
+    assert catalog.query.id_array(where) is first
+    for change in (
+        lambda: catalog.annotations.tag(catalog.query.ids()[-3:], "new"),
+        lambda: catalog.episodes.remove(catalog.query.ids()[-1:]),
+        lambda: catalog.collections.save_query("short", "length:..200"),
+    ):
+        change()
+        assert catalog.query.id_array(where).tolist() == catalog.query.ids(where)
+    assert catalog.query.id_array(EVERYTHING) is None
 
 
 @SQLITE_FIRST
