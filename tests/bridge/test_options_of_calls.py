@@ -40,7 +40,10 @@ CALLS = {
         lambda _, place, **wrong: ClipLoader(load_dataset(place.parent / "one.h5"), **wrong), "batchsize", "batch_size"
     ),
     "get_scaler": (lambda *_, **wrong: get_scaler(**wrong), "epps", "eps"),
-    "LanceSink": (lambda _, place, **wrong: wshard.open_sink(place / "a.lance", "lance", **wrong), "qualty", "quality"),
+    "open_sink": (lambda _, place, **wrong: wshard.open_sink(place / "a.lance", "lance", **wrong), "qualty", "quality"),
+    "open_sink of HDF5": (
+        lambda _, place, **wrong: wshard.open_sink(place / "a.h5", "robomimic", **wrong), "compres", "compression"
+    ),
     "download_from_hub": (lambda *_, **wrong: wshard.download_from_hub("a/b", **wrong), "splt", "split"),
 }  # fmt: skip
 

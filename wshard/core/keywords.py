@@ -20,15 +20,10 @@ def check_options(function: Callable[..., Any], options: Iterable[str], *takers:
     names = set(options)
     if names and (unknown := sorted(names.difference(*map(_parameters, takers)))):
         known = {name for one in (function, *takers) for name in _parameters(one)}
-        refuse_unknown(function.__name__, unknown[0], known - {"self"})
-
-
-def refuse_unknown(call: str, name: str, known: Iterable[str]) -> None:
-    """Raise TypeError for an option that is not known; says the nearest one."""
-    listed = sorted(known)
-    close = get_close_matches(name, listed, n=1)
-    advice = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(listed)}"
-    raise TypeError(f"{call}: unexpected option {name!r}: {advice}")
+        listed = sorted(known - {"self"})
+        close = get_close_matches(unknown[0], listed, n=1)
+        advice = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(listed)}"
+        raise TypeError(f"{function.__name__}: unexpected option {unknown[0]!r}: {advice}")
 
 
 @lru_cache(64)  # each search asks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from wshard.core.keywords import check_options
 from wshard.core.plugins import announced_plugins, find_plugin, load_plugin
 from wshard.errors import FormatError, MissingExtraError, UnknownFormatError, UnsupportedFormatError
 from wshard.formats.sink_base import SinkBase
@@ -72,6 +73,7 @@ def open_sink(
         ...     name = sink.write(load_wshard("episodes/circle-02.wshard"))
     """
     cls: Any = sink_class(name)
+    check_options(open_sink, options, cls)
     sink: SinkBase = cls(location, compression=compression, mode=mode, **options)
     return sink
 

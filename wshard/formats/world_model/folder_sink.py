@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from wshard.core.files.schemes import PathOrFile
     from wshard.core.types import Array, Channel
 
 _FRAMES: Final = re.compile(r"ep_\d+(_step_\d+\.jpe?g|\.mp4)")
@@ -165,8 +166,10 @@ class VideoFolderSink(FolderRowsSink):
 
     frame_encoding = "mp4"
     source = VideoFolderSource
-    fps: float = 25
-    codec: str = "libx264"
+
+    def __init__(self, location: PathOrFile, *, fps: float = 25, codec: str = "libx264", **options: Any) -> None:
+        self.fps, self.codec = fps, codec
+        super().__init__(location, **options)
 
     def _encode_frames(self, channel: Channel) -> bytes:
         return encode_mp4(channel, self.fps, self.codec)

@@ -50,17 +50,15 @@ class LanceSink(RowsSink):
     stores_statements = True
     separator = "_"
     other_shape = "dimension mismatch"
-    quality: int = 95
 
-    def __init__(
-        self, location: PathOrFile, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
-    ) -> None:
+    def __init__(self, location: PathOrFile, *, quality: int = 95, **options: Any) -> None:
+        self.quality = quality
         self._version: int | None = None
         self._table = ""
         self._batches: list[Any] = []
         self._buffered = 0  # bytes of these
         self._fragments: list[Any] = []
-        super().__init__(location, compression=compression, mode=mode, **options)
+        super().__init__(location, **options)
 
     def _has_episodes(self) -> bool:
         import_library("lance", "lance")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wshard.core.container.draft import Draft, WriteMode
+    from wshard.core.files.schemes import PathOrFile
     from wshard.core.types import Channel
 
 _VIDEO_TABLES: Final = f"*{VIDEOS}{SUFFIX}"
@@ -29,9 +30,18 @@ class LanceVideoSink(LanceSink):
 
     frame_encoding = "mp4"
     notes_lanes_of = "numbers"
-    fps: float = 10
-    codec: str = "libx264"
-    table_name: str | None = None
+
+    def __init__(
+        self,
+        location: PathOrFile,
+        *,
+        fps: float = 10,
+        codec: str = "libx264",
+        table_name: str | None = None,
+        **options: Any,
+    ) -> None:
+        self.fps, self.codec, self.table_name = fps, codec, table_name
+        super().__init__(location, **options)
 
     def _has_episodes(self) -> bool:
         import_library("lance", "lance")

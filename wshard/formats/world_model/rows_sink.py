@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from abc import abstractmethod
-from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from wshard.core.array_fields import DType
 from wshard.core.episode.lanes import DONE, EXACT_REWARD, REWARD, STEP_TEXTS, TIMESTAMPS, TRUNCATIONS
 from wshard.core.episode.step_texts import TASK, text_lanes, texts_of
-from wshard.core.keywords import refuse_unknown
 from wshard.core.media.frames import ImageFrames
 from wshard.core.media.images import encode_image
 from wshard.core.media.video_copy import copy_video
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wshard.core.container.draft import WriteMode
     from wshard.core.episode.info import EpisodeInfo
     from wshard.core.files.schemes import PathOrFile
     from wshard.core.types import Episode
@@ -62,18 +59,12 @@ class RowsSink(DraftSink):
     stores_empty_rows: ClassVar[bool] = True
     """Whether a column may have no numbers in a timestep."""
 
-    def __init__(
-        self, location: PathOrFile, *, compression: Any = "none", mode: WriteMode = "append", **options: Any
-    ) -> None:
-        settings = {*_settings_of(type(self))}
-        for unknown in sorted({*options} - settings):
-            refuse_unknown(type(self).__name__, unknown, settings)
-        vars(self).update(options)
+    def __init__(self, location: PathOrFile, **options: Any) -> None:
         self.count = 0
         self._columns: dict[str, StepColumn] | None = None
         self._texts: Sequence[str] = ()  # further texts of the metadata that become columns, besides the task
         self._stated: Mapping[str, Any] = {}
-        super().__init__(location, compression=compression, mode=mode)
+        super().__init__(location, **options)
 
     @abstractmethod
     def _append(self, columns: Mapping[str, Any], length: int) -> None:
@@ -236,9 +227,3 @@ def encode_mp4(channel: Channel, fps: float, codec: str) -> bytes:
     file = io.BytesIO()
     encode_video(channel.data, file, fps=fps, codec=codec)
     return file.getvalue()
-
-
-def _settings_of(sink: type[RowsSink]) -> Iterator[str]:
-    """Yield the options of a class: its annotated attributes, but for those that are the same for all its instances."""
-    for kind in sink.__mro__:
-        yield from (name for name, hint in get_annotations(kind).items() if not str(hint).startswith("ClassVar"))
