@@ -60,9 +60,10 @@ class SeenFrames:
         stride: float = STRIDE,
         progress: Progress | None = None,
     ) -> Iterator[Seen]:
-        """Yield the frames of every camera of the matching episodes, and add the episodes that cannot be read.
+        """Yield the frames of every camera of the matching episodes, and add a failure of each episode that has one.
 
-        Frames that are not described yet are; the files of other episodes are not opened.
+        Frames that are not described yet are; the files of other episodes are not opened. A camera that cannot be read
+        leaves the others of its episode.
         """
         cameras, watch = find_cameras(self._catalog, where, lanes), progress or Silent()
         ids = self._catalog.query.ids(where)
@@ -70,12 +71,14 @@ class SeenFrames:
         for batch in batches(ids):
             with OpenLocations() as locations:
                 for row in self._catalog.episodes.rows(batch).values():
+                    unread = []
                     for camera in cameras.get(row.layout_id, ()):
                         found = attempt(partial(self._find, row, camera, locations, stride), row.address)
                         if isinstance(found, Failure):
-                            failures.append(found)
-                            break
-                        yield Seen(row, camera, *found)
+                            unread.append(found)
+                        else:
+                            yield Seen(row, camera, *found)
+                    failures += unread[:1]
                     watch.advance(1)
 
     def read_rows(

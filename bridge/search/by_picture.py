@@ -21,6 +21,7 @@ from bridge.search.ranking.scores import reciprocal_ranks
 from catalog.filters.where import Compare, all_of
 from embedders.image.frame_encoder import comparable_rows, encode_checked, encode_words, frame_encoder_of
 from embedders.image.frames import Frames
+from wshard.core.messages import plural
 from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
@@ -99,18 +100,21 @@ class PictureSearch:
             if frames.encoder is not self._chosen:
                 some = self._add_likely(some, examples, locations)
             there, missing = _take(_rank(some, options, moments=moments), options.top_k, locations)
-        compared = len({one.episode.id for one in some})
-        left_out = self._left_out(where, compared, failures)
-        exact = all(one.is_complete for one in some)
+        seen = {one.episode.address for one in some}
+        partial = [one for one in failures if one.address in seen]
+        left_out = self._left_out(where, len(seen), [one for one in failures if one.address not in seen])
+        doubts = [] if all(one.is_complete for one in some) else [_describe_stride(stride)]
+        doubts += [f"{plural(len(partial), 'episode')} without a camera that cannot be read"] if partial else []
         return Hits(
             there,
-            proven=exact,
+            proven=not doubts,
             milliseconds=(time.perf_counter() - started) * 1e3,
             missing=missing,
             answered=Answered(
-                compared=compared if left_out else None,
+                compared=len(seen) if left_out else None,
                 left_out=left_out,
-                frames="" if exact else _describe_stride(stride),
+                frames=", ".join(doubts),
+                notes=(f"cameras that cannot be read: {_name(partial)}",) if partial else (),
             ),
         )
 
@@ -148,10 +152,14 @@ class PictureSearch:
 
     def _left_out(self, where: Where, compared: int, failures: Sequence[Failure]) -> tuple[LeftOut, ...]:
         unseen = self._archive.catalog.query.count(where) - compared - len(failures)
-        named = "; ".join(f"{one.address}: {one.error}" for one in failures[:_MOST_SHOWN])
         found = [LeftOut(unseen, "have no camera of this choice", "pictures are compared with cameras only")]
-        found += [LeftOut(len(failures), "have frames that cannot be read", named)]
+        found += [LeftOut(len(failures), "have frames that cannot be read", _name(failures))]
         return tuple(one for one in found if one.episodes > 0)
+
+
+def _name(failures: Sequence[Failure]) -> str:
+    named = "; ".join(f"{one.address}: {one.error}" for one in failures[:_MOST_SHOWN])
+    return f"{named}; and {len(failures) - _MOST_SHOWN} more" if len(failures) > _MOST_SHOWN else named
 
 
 def _score(seen: Seen, examples: FrameExamples) -> FrameScores:
@@ -220,7 +228,7 @@ def _fuse(states: Hits, pictures: Hits, options: SearchOptions) -> Hits:
             states.answered,
             compared=min((count for count in counts if count is not None), default=None),
             frames=pictures.answered.frames,
-            notes=(*states.answered.notes, *missed),
+            notes=(*states.answered.notes, *pictures.answered.notes, *missed),
         ),
     )
 

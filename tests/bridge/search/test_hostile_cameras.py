@@ -6,15 +6,20 @@ import io
 import struct
 import tracemalloc
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
 import pytest
 from wshard_files import with_blocks
 
-from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, save_wshard
+from bridge.episodes.videos import find_videos
+from wshard import Channel, Episode, TrajectoryIngestor, TrajectoryRetriever, open_episode, save_wshard
 from wshard.core.types import TimebaseSpec
 from wshard.media import ImageFrames, VideoFrames, encode_image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 STEPS, HEIGHT, WIDTH = 40, 32, 48
 
@@ -28,15 +33,15 @@ def scene(seed, *, height=HEIGHT, width=WIDTH):
     return frames
 
 
-def movie(*scenes: np.ndarray) -> bytes:
-    """Return an MP4 of motion JPEG, whose frames may have several sizes."""
+def movie(*scenes: np.ndarray, ticks: Sequence[int] = range(2 * STEPS)) -> bytes:
+    """Return an MP4 of motion JPEG, of frames of several sizes; ticks: their times in twentieths of a second."""
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:
         stream = container.add_stream("mjpeg", rate=20)
         stream.height, stream.width, stream.pix_fmt = HEIGHT, WIDTH, "yuvj420p"
-        for number, frame in enumerate(frame for frames in scenes for frame in frames):
+        for tick, frame in zip(ticks, (frame for frames in scenes for frame in frames), strict=False):
             packet = av.Packet(encode_image(frame, "jpeg", quality=95))
-            packet.stream, packet.time_base, packet.pts, packet.dts = stream, Fraction(1, 20), number, number
+            packet.stream, packet.time_base, packet.pts, packet.dts = stream, Fraction(1, 20), tick, tick
             container.mux(packet)
     return file.getvalue()
 
@@ -67,9 +72,10 @@ def huge(image):
     return bytes(changed)
 
 
-def save(path, number, encoded):
+def save(path, number, encoded, **others: Any):
     episode = Episode(f"ep-{number}", "wall", STEPS, timebase=TimebaseSpec(tick_hz=20.0))
-    episode.observations["cam"] = Channel.of("cam", encoded)
+    for name, frames in {"cam": encoded, **others}.items():
+        episode.observations[name] = Channel.of(name, frames)
     save_wshard(episode, path)
 
 
@@ -118,3 +124,34 @@ def test_what_cannot_be_read_is_named_and_never_a_hit(folder):
     failed = {failure.path.rpartition("/")[2].removesuffix(".wshard"): failure.error for failure in report.failed}
     assert failed.keys() == VIDEOS.keys() | {"claiming to be huge"}
     assert all("signal/cam" in reason or "video" in reason for reason in failed.values()), failed
+
+
+@pytest.mark.parametrize("damaged", ["cam", "eye"], ids=["the first", "the last"])
+def test_a_camera_that_cannot_be_read_takes_no_other_one_with_it(damaged, tmp_path):
+    for number in range(3):
+        save(tmp_path / f"{number}.wshard", number, VideoFrames(movie(scene(number))), eye=VideoFrames(movie(scene(9))))
+    data = (tmp_path / "1.wshard").read_bytes()
+    (tmp_path / "1.wshard").write_bytes(with_blocks(data, {f"signal/{damaged}": VIDEOS["cut"]}))
+    other = {"cam": "eye", "eye": "cam"}[damaged]
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        ingestor.ingest(tmp_path)
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        picture = {"cam": scene(1), "eye": scene(9)}[other][7]
+        for stride in (None, 0):
+            hits = retriever.search(image=picture, stride=stride)
+            hit = {one.episode_id: one for one in hits}["ep-1"]
+            assert (hit.seen.camera, hit.seen.step, round(hit.score, 2)) == (f"signal/{other}", 7, 1.0)
+            assert not hits.exact
+            assert "1 episode without a camera that cannot be read" in hits.certainty
+            assert not hits.answered.left_out
+            assert any("1.wshard" in note for note in hits.answered.notes)
+    with open_episode(tmp_path / "1.wshard") as file:
+        assert [one.lane for one in find_videos(file)] == [f"signal/{other}"]
+
+
+def test_players_are_given_no_video_of_irregular_times(tmp_path):
+    late = [*range(STEPS // 2), *range(STEPS // 2 + 3, STEPS + 3)]
+    save(tmp_path / "a.wshard", 0, VideoFrames(GOOD), eye=VideoFrames(movie(scene(0), ticks=late)))
+    with open_episode(tmp_path / "a.wshard") as file:
+        assert np.array_equal(file.lane("signal/eye"), file.lane("signal/cam"))
+        assert [(one.lane, round(one.rate)) for one in find_videos(file)] == [("signal/cam", 20)]
