@@ -190,18 +190,21 @@ class OpenVideo:
         W are those of the stored ones only, as lanes of older files state, they are not.
         """
         turn = self._turn if out.shape[1:3] == self.shape[:2] else Turn()
-        if (
-            out.dtype != self.dtype
-            or out.shape[1:3] not in {self.shape[:2], self._size}
-            or (out.shape[3:] not in {self.shape[2:], (1,)})
-        ):
-            raise LaneError(
-                f"{self.where}: expected frames of {out.dtype} {list(out.shape[1:])}, "
-                f"found {self.dtype} {list(self.shape)}"
-            )
+        self.check_frames(out.shape[1:], out.dtype)
         with translate_errors(self.where):
             for number, time in enumerate(times):
                 out[number] = turn(self._pixels(self._frame_at(float(time)), out.shape[-1]))
+
+    def check_frames(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Check that frames can be decoded as such; raises LaneError."""
+        if (
+            dtype != self.dtype
+            or shape[:2] not in {self.shape[:2], self._size}
+            or shape[2:] not in {self.shape[2:], (1,)}
+        ):
+            raise LaneError(
+                f"{self.where}: expected frames of {dtype} {list(shape)}, found {self.dtype} {list(self.shape)}"
+            )
 
     def _frame_at(self, time: float) -> Any:
         if not abs(time) < _MAX_TIME:

@@ -117,7 +117,12 @@ class VideoFrames(EncodedFrames):
         return times
 
     def number_in(self, video: OpenVideo) -> int:
-        """Return the number of the first frame in the file; raises CodecError if a frame is not at its time."""
+        """Return the number of the first frame in the file.
+
+        Raises CodecError if a frame is not at its time, LaneError for frames of another size.
+        """
+        if self.frame_shape is not None:
+            video.check_frames(self.frame_shape, self.dtype)
         video.count_frames()
         if self.from_timestamp is None:
             self._times(video, self.first, self.length)

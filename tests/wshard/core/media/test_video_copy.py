@@ -11,7 +11,7 @@ import pytest
 from wshard.core.media.open_video import translate_errors
 from wshard.core.media.video_copy import copy_video
 from wshard.core.media.video_writer import restrain_encoder
-from wshard.errors import CodecError
+from wshard.errors import CodecError, LaneError
 from wshard.media import VideoFrames
 
 _SVT = {"crf": "20", "preset": "12", "svtav1-params": "lp=1"}
@@ -52,6 +52,14 @@ def test_a_span_of_every_codec_keeps_its_packets(video, start, stop):
         found = np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
     assert np.array_equal(found[first : first + stop - start], truth[start:stop])
     assert np.array_equal(VideoFrames(copied, first=first, count=stop - start).decode(), truth[start:stop])
+
+
+@pytest.mark.parametrize("shape", [(32, 64, 3), (64, 32, 1), (64, 64, 4)])
+def test_no_packets_are_copied_that_are_not_read_as_the_lane_says(video, shape):
+    frames = VideoFrames(video[1], frame_shape=shape, frame_dtype=np.dtype(np.uint8))
+    for read in (frames.decode, lambda: copy_video(frames), lambda: copy_video(frames.slice(4, 8))):
+        with pytest.raises(LaneError, match=r"expected frames of uint8 \[.*found uint8 \[64, 64, 3\]"):
+            read()
 
 
 def test_a_codec_that_is_not_there_is_a_typed_error():
