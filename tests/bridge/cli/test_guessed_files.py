@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -191,6 +192,15 @@ def test_layout_guess_says_what_else_to_do_with_what_has_no_arrays(tmp_path, nam
         assert done.exit_code == 1
         assert advice in done.stderr
         assert "layout guess" not in done.stderr
+
+
+@pytest.mark.parametrize("name", [*SURE, *OPEN])
+def test_layout_guess_of_a_folder_promises_what_an_ingest_keeps(folder, tmp_path, name):
+    (tmp_path / "in").mkdir()
+    shutil.copy(folder / "in" / name, tmp_path / "in")
+    described = command("layout", "guess", "in", folder=tmp_path)
+    taken = command("ingest", "in", "--archive", "archive", folder=tmp_path)
+    assert (described.stderr == "") == (taken.exit_code == 0), described.stderr + taken.output
 
 
 def test_columns_of_texts_are_metadata_or_texts_of_steps(folder):

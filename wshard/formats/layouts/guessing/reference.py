@@ -118,7 +118,7 @@ def why_unsure(guess: LayoutGuess, *, is_given: bool) -> str:
     if choices := guess.open_choices():
         return ". ".join(choices)
     if guess.layout.container != "table":
-        return why_unclear(guess) if can_guess(guess.place) else "no guess is made of such files"
+        return why_unclear(guess) if can_guess(guess.layout.files or guess.place) else "no guess is made of such files"
     has_time = any(one.role == rules.TIME for one in guess.arrays)
     return "" if is_given or has_time or guess.layout.episodes.by != rules.FILE else NO_COLUMN
 
