@@ -117,8 +117,10 @@ def _is_data(found: ReadingGuess | Failure | None) -> bool:
 
 
 def _is_cut(found: ReadingGuess | Failure | None) -> TypeGuard[Failure]:
-    """Return whether a file was cut: what is of no known layout may belong to others, but this is data that is lost."""
-    return isinstance(found, Failure) and attempt(partial(is_cut, found.path), found.address) is True
+    """Return whether a file was cut or is being written: what has no known layout may belong to others, this is data."""
+    return isinstance(found, Failure) and (
+        isinstance(found.cause, BlockingIOError) or attempt(partial(is_cut, found.path), found.address) is True
+    )
 
 
 def _reason(found: ReadingGuess | Failure | None) -> str:

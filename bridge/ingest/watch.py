@@ -92,7 +92,7 @@ class Arrivals:
             state = tried.get(failure.path) or state_of(failure.path)  # retry what has changed
             if state is None or self.refused.get(failure.path) != state:
                 new_failures.append(failure)
-            if state is not None:
+            if state is not None and not isinstance(failure.cause, BlockingIOError):  # closing need not change it
                 self.refused[failure.path] = state
         report.failed = new_failures
 

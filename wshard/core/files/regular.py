@@ -7,15 +7,20 @@ import errno
 import mmap
 import os
 import stat
+import sys
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import FormatError
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+BEING_WRITTEN: Final = "another program writes to it: read it once that has closed it"
 _LFS_HEAD: Final = b"version https://git-lfs.github.com/spec/"
 _LFS_SIZE: Final = 1024  # bytes; pointers are smaller, and longer than their first line
 _KINDS: Final = {
@@ -45,6 +50,21 @@ def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
     raise FormatError(f"{os.fspath(path)}: expected a regular file, found {kind}")
+
+
+def expect_unlocked(path: str) -> None:
+    """Raise BlockingIOError while another program has locked a file, as HDF5 locks those that it writes."""
+    if sys.platform == "win32":
+        return
+    descriptor, _ = open_descriptor(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BlockingIOError(error.errno, BEING_WRITTEN, path) from None
+    except OSError:
+        return  # a disk without locks
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

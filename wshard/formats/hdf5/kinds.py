@@ -56,8 +56,8 @@ def _find_kind(place: Place) -> str:
         with translate_errors(str(place)), open_hdf5(place) as file:
             return _kind_of(file, frozenset(islice(file, _MAX_NAMES)))
     except (WShardError, OSError) as error:
-        # Without the library, or if the file is damaged, opening it reports the error.
-        if not isinstance(error, MissingExtraError | ValueError):
+        # Without the library, or if the file is damaged or being written, opening it reports the error.
+        if not isinstance(error, MissingExtraError | ValueError | BlockingIOError):
             return ""
     try:
         return _kind_by_text(place)

@@ -14,6 +14,7 @@ import pytest
 from hdf5_files import write_robomimic
 
 from wshard import FormatError, WShardError, detect_format, open_source
+from wshard.core.files.schemes import place_of
 from wshard.errors import LimitError, MissingExtraError, UnsupportedFormatError
 from wshard.formats.hdf5.attribute_lists import find_values
 from wshard.formats.hdf5.nodes import open_hdf5
@@ -280,7 +281,7 @@ def test_texts_of_attributes_are_found_where_the_library_finds_them(tmp_path, li
             group.attrs[name] = text
             group.attrs[f"{name} number"] = np.arange(len(name) % 3)
         group.attrs["several"] = np.array(["a", "bcd"], h5py.string_dtype())
-    with path.open("rb") as raw, open_hdf5(path, "a") as file:
+    with path.open("rb") as raw, open_hdf5(place_of(path), "a") as file:
         header = h5py.h5o.get_info(file["group"].id).addr
 
         def find_lengths(name, size):
@@ -401,12 +402,12 @@ def test_a_process_may_end_with_open_files(tmp_path):
 
 BROKEN = """
 import gc, sys
-from pathlib import Path
+from wshard.core.files.schemes import place_of
 from wshard.errors import FormatError
 from wshard.formats.hdf5.nodes import open_hdf5
 gc.disable()
 try:
-    open_hdf5(Path(sys.argv[1]))
+    open_hdf5(place_of(sys.argv[1]))
 except FormatError as error:
     cause = error.__cause__
     cause.itself = cause  # a cycle, as a report may be part of one

@@ -1,0 +1,69 @@
+"""HDF5 files that another program has open for writing wait for the next ingest, beside others."""
+
+from __future__ import annotations
+
+import h5py
+import numpy as np
+import pytest
+from bridge_episodes import episode, save
+from hdf5_files import write_aloha, write_maniskill, write_robomimic
+from world_model_sets import make_columns, write_hdf5
+
+from bridge.episodes.read import Failure
+from bridge.ingest.report import IngestReport
+from bridge.ingest.watch import Arrivals
+from wshard import TrajectoryIngestor, load
+
+
+def write_rows(path):
+    """Write a file of arrays that no format knows."""
+    with h5py.File(path, "w") as file:
+        file["pose"], file["command"] = np.random.default_rng(3).random((2, 30, 4))
+
+
+def begin(path):
+    """Write nothing: all that the library has not yet written itself is missing."""
+
+
+WRITERS = {
+    "robomimic": lambda path: write_robomimic(path, {"demo_0": 12, "demo_1": 12}),
+    "maniskill": lambda path: write_maniskill(path, {"traj_0": 12, "traj_1": 12}),
+    "aloha": lambda path: write_aloha(path, 12),
+    "columns": lambda path: write_hdf5(path, make_columns()),
+    "rows": write_rows,
+    "nothing": begin,
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_file_that_is_open_for_writing_waits_for_the_next_ingest(tmp_path, kind, monkeypatch):
+    path = tmp_path / "data" / "a.h5"
+    save(tmp_path / "data", episode(0, 0, 20))
+    WRITERS[kind](path)
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        with h5py.File(path, "a") as file:  # which locks it
+            file.attrs["more"] = 1
+            report = ingestor.ingest(tmp_path / "data")
+            assert (report.new, [failure.path for failure in report.failed]) == (1, [str(path)])
+            assert "another program writes to it" in report.failed[0].error
+            with pytest.raises(BlockingIOError, match=r"another program writes to it.*a\.h5"):
+                load(path)
+            if kind == "nothing":
+                return
+            file.flush()
+            monkeypatch.setenv("HDF5_USE_FILE_LOCKING", "FALSE")
+            assert ingestor.ingest(tmp_path / "data").new > 0
+            monkeypatch.undo()
+        assert ingestor.ingest(tmp_path / "data").failed == []
+
+
+def test_watching_tries_a_file_again_that_was_being_written(tmp_path):
+    path = tmp_path / "a.h5"
+    write_rows(path)
+    arrivals = Arrivals()
+    for error, waits in ((OSError(5, "broken"), False), (BlockingIOError(11, "another program writes to it"), True)):
+        arrivals.refused.clear()
+        arrivals.note(str(path))
+        arrivals.finish([str(path)], IngestReport(failed=[Failure(str(path), "failed", cause=error)]))
+        arrivals.note(str(path))
+        assert (str(path) in arrivals.waiting) is waits
