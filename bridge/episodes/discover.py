@@ -117,7 +117,7 @@ def _is_data(found: ReadingGuess | Failure | None) -> bool:
 
 
 def _is_cut(found: ReadingGuess | Failure | None) -> TypeGuard[Failure]:
-    """Return whether a file was cut or is being written: what has no known layout may belong to others, this is data."""
+    """Return whether a file was cut or is being written: this is data, other files of no known layout may not be."""
     return isinstance(found, Failure) and (
         isinstance(found.cause, BlockingIOError) or attempt(partial(is_cut, found.path), found.address) is True
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote, urlsplit
 
 from wshard.core.files.place import FileStatus, Place
-from wshard.core.files.regular import map_file, open_descriptor, open_file
+from wshard.core.files.regular import expect_unlocked, map_file, open_descriptor, open_file
 
 if TYPE_CHECKING:
     import io
@@ -31,6 +31,10 @@ class LocalPlace(Place):
         """Return the path, once it is known to be of a regular file: libraries would wait for a pipe."""
         os.close(open_descriptor(self.uri)[0])
         return self.uri
+
+    def expect_unlocked(self) -> None:
+        """Raise BlockingIOError while another program has locked the file."""
+        expect_unlocked(self.uri)
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
         """Yield the names directly in a folder."""

@@ -105,6 +105,9 @@ class Place:
         """Return True for a folder; never raises."""
         raise NotImplementedError
 
+    def expect_unlocked(self) -> None:
+        """Raise BlockingIOError while another program has locked a local file, as HDF5 locks those that it writes."""
+
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes [start, stop) of a file, fewer at its end."""
         raise NotImplementedError

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-BEING_WRITTEN: Final = "another program writes to it: read it once that has closed it"
 _LFS_HEAD: Final = b"version https://git-lfs.github.com/spec/"
 _LFS_SIZE: Final = 1024  # bytes; pointers are smaller, and longer than their first line
 _KINDS: Final = {
@@ -53,14 +52,15 @@ def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 
 def expect_unlocked(path: str) -> None:
-    """Raise BlockingIOError while another program has locked a file, as HDF5 locks those that it writes."""
+    """Raise BlockingIOError while another program has locked a file."""
     if sys.platform == "win32":
         return
     descriptor, _ = open_descriptor(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise BlockingIOError(error.errno, BEING_WRITTEN, path) from None
+        reason = "another program writes to it: read it once that has closed it"
+        raise BlockingIOError(error.errno, reason, path) from None
     except OSError:
         return  # a disk without locks
     finally:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from wshard.core.files.file_object import OpenFilePlace
-from wshard.core.files.regular import BEING_WRITTEN, expect_unlocked
 from wshard.core.messages import shown
 from wshard.core.plugins import import_library
 from wshard.errors import FormatError, LimitError, UnsupportedFormatError, WShardError
@@ -35,7 +34,6 @@ _MAX_EXPANSION: Final = 1100
 _BUILT_IN: Final = frozenset({1, 2, 3, 4, 5, 6, 32000})  # deflate to scale-offset, and h5py's own lzf
 _FOREIGN: Final = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, UnicodeError, IndexError)
 _NO_HDF5: Final = "file signature not found"
-_LOCKED: Final = "unable to lock file"
 _UNLOCKED: Final = ("FALSE", "0")
 _UNCLOSED: Final = "file is already open for write"
 _DEFLATE: Final = 1
@@ -79,7 +77,7 @@ def translate_errors(where: str) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno is not None:
             if error.filename is not None:
                 raise
-            raise OSError(error.errno, BEING_WRITTEN if _LOCKED in text else error.strerror, where) from error
+            raise OSError(error.errno, error.strerror, where) from error
         if _UNCLOSED in text:
             raise FormatError(
                 f"{where}: expected a file that its writer has closed, found one that it has not: close it there, or, "
@@ -97,8 +95,8 @@ def open_hdf5(place: Place, where: str = "", **options: Any) -> Any:
     locks no file that it reads through Python. where: its name in messages, if that is not the place.
     """
     h5py = import_h5py()
-    if place.is_local and os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() not in _UNLOCKED:
-        expect_unlocked(place.local_path())
+    if os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() not in _UNLOCKED:
+        place.expect_unlocked()
     with translate_errors(where or str(place)):
         file = place.file if isinstance(place, OpenFilePlace) else CheckedFile(place, where or str(place))
         try:
