@@ -155,8 +155,8 @@ def name_snapshot(connection: Connection, name: str, *, hash_: str, who: str) ->
 def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: int | None, who: str) -> Named:
     check_text(name, "a collection's name")
     check_who(who)
-    if load_snapshot(connection, name):
-        raise CollectionError(f"expected a name that is not the hash of a snapshot, found {name!r}")
+    if name in (".", "..") or load_snapshot(connection, name):  # browsers take dots out of addresses
+        raise CollectionError(f"expected a name other than '.', '..' and hashes of snapshots, found {name!r}")
     values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": utc_now()}
     previous = load_named(connection, name)
     if connection.execute(update(collection).where(collection.c.name == name).values(values)).rowcount == 0:
