@@ -186,10 +186,20 @@ def test_an_answer_that_no_shard_gives_is_refused(episodes, scores, expected):
 
 
 @pytest.mark.parametrize(
-    "url", ["dask://host/lab", "ray://host:1", "dask://host:1", "dask://host:1/lab?shards=0", "dask://h:1/a?replicas=0"]
+    ("url", "message"),
+    [
+        ("dask://host/lab", "expected dask://HOST.*found 'dask://host/lab'"),
+        ("ray://host:1", "expected dask://HOST"),
+        ("dask://host:1", "expected dask://HOST"),
+        ("dask://h:1/lab?shard=3", "expected options among shards, replicas, timeout in dask://h:1/lab, found shard$"),
+        ("dask://h:1/lab?shards=0", "dask://h:1/lab: expected shards as a whole number from 1 to 9999, found '0'"),
+        ("ray://h:1/a?replicas=x", "expected replicas as a whole number from 1 to 9, found 'x'"),
+        ("dask://h:1/a?timeout=0.0", "expected timeout as a number of seconds above 0, found '0.0'"),
+        ("dask://h:1/a?timeout=", "expected timeout as a number of seconds above 0, found ''"),
+    ],
 )
-def test_other_urls_are_refused(url, lab):
-    with Catalog.open(lab / "catalog.db") as catalog, pytest.raises(UnknownIndexError, match="expected dask://HOST"):
+def test_other_urls_are_refused(url, message, lab):
+    with Catalog.open(lab / "catalog.db") as catalog, pytest.raises(UnknownIndexError, match=message):
         open_shards(url, catalog, lab)
 
 

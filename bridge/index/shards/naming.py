@@ -13,9 +13,9 @@ from wshard.errors import UnknownIndexError
 _PLACE: Final = re.compile(r"((?:dask|ray)://[^/?#@\s]+:\d+)/([\w.-]+)")
 _TIMEOUT: Final = 10.0  # seconds for an answer to a search
 _OPTIONS: Final = {
-    "shards": re.compile("[1-9][0-9]{0,3}"),
-    "replicas": re.compile("[1-9]"),
-    "timeout": re.compile("[0-9]{1,6}([.][0-9]+)?"),
+    "shards": (re.compile("[1-9][0-9]{0,3}"), "a whole number from 1 to 9999"),
+    "replicas": (re.compile("[1-9]"), "a whole number from 1 to 9"),
+    "timeout": (re.compile("(?=.*[1-9])[0-9]{1,6}([.][0-9]+)?"), "a number of seconds above 0"),
 }
 
 
@@ -51,10 +51,16 @@ def parse_url(url: str) -> ShardsUrl:
     """Return the parts of dask:// or ray://HOST:PORT/NAME?shards=N&replicas=N&timeout=SECONDS; UnknownIndexError."""
     place, _, query = url.partition("?")
     found, options = _PLACE.fullmatch(place), dict(parse_qsl(query, keep_blank_values=True))
-    if found is None or not all(name in _OPTIONS and _OPTIONS[name].fullmatch(options[name]) for name in options):
+    if found is None:
         raise UnknownIndexError(
             "expected dask://HOST:PORT/ARCHIVE or ray://HOST:PORT/ARCHIVE, perhaps with "
             f"?shards=N&replicas=N&timeout=SECONDS, found {public_url(url)!r}"
         )
+    if unknown := sorted(options.keys() - _OPTIONS):
+        raise UnknownIndexError(f"expected options among {', '.join(_OPTIONS)} in {place}, found {', '.join(unknown)}")
+    for name, value in options.items():
+        values, meaning = _OPTIONS[name]
+        if not values.fullmatch(value):
+            raise UnknownIndexError(f"{place}: expected {name} as {meaning}, found {value!r}")
     shards, replicas = (int(options[name]) if name in options else None for name in ("shards", "replicas"))
     return ShardsUrl(found[1], found[2], shards, replicas, float(options.get("timeout", _TIMEOUT)))
