@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bridge.curation.duplicates import Twin
+    from bridge.curation.twins import Twins
     from bridge.episodes.clips import Missing
     from bridge.evaluation.compare import Evaluated
     from bridge.index.base import VectorIndex
@@ -198,7 +198,7 @@ class Archive:
         check_options(Archive.check, options, check_episodes)
         return check_episodes(self, paths, **options)
 
-    def duplicates(self, where: Where | str = "", **options: Any) -> list[Twin]:
+    def duplicates(self, where: Where | str = "", **options: Any) -> Twins:
         """Return pairs of episodes with the same data. Parameters as for find_duplicates."""
         from bridge.curation.duplicates import find_duplicates
 

@@ -26,7 +26,6 @@ from wshard.core.messages import plural
 
 if TYPE_CHECKING:
     from bridge.archive import Archive
-    from bridge.curation.duplicates import Twin
     from bridge.curation.signals import Valued
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
@@ -66,7 +65,7 @@ def duplicates(
     --write saves the group of every episode (`collection split --by score.NAME` then keeps groups together),
     --collection saves one episode of each group.
     """
-    from bridge.curation.duplicates import drop_repeats, find_duplicates, group_episodes
+    from bridge.curation.duplicates import find_duplicates, group_episodes
     from bridge.curation.shared_pieces import find_pieces
     from bridge.present.findings import group_twins, present_compared, present_group
     from bridge.support.progress import show_progress
@@ -76,12 +75,11 @@ def duplicates(
         report_unknown(opened.catalog, where)
         with show_progress() as progress:
             found = find_duplicates(opened, where or "", within=within, progress=progress)
-            twins: list[Twin] = found
             if pieces:
-                twins = drop_repeats([*found, *find_pieces(opened, where or "", within=within, progress=progress)])
-        groups = group_episodes(opened.catalog.query.ids(where or ""), twins)
+                found = found.add(find_pieces(opened, where or "", within=within, progress=progress))
+        groups = group_episodes(opened.catalog.query.ids(where or ""), found)
         lines = save_result(opened, options, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
-    pairs_by_group = group_twins(twins, groups)
+    pairs_by_group = group_twins(found, groups)
     if as_json:
         items = (present_group(group, pairs) for group, pairs in pairs_by_group.items())
         print_items(items, episodes=len(groups), **present_compared(found, pieces=pieces))
@@ -108,7 +106,7 @@ def leaks(
     Exit 1 if there are any, if none of the set could be compared, or if files of a similar pair could not be read.
     Put filters that start with a minus sign after `--`. --collection saves the second set without these episodes.
     """
-    from bridge.curation.duplicates import drop_repeats, find_leaks
+    from bridge.curation.duplicates import find_leaks
     from bridge.curation.shared_pieces import find_shared
     from bridge.present.findings import present_compared, present_pair
     from bridge.support.progress import show_progress
@@ -117,25 +115,22 @@ def leaks(
         left_set, right_set = (_parse_nonempty_set(opened, text) for text in (left, right))
         with show_progress() as progress:
             found = find_leaks(opened, left_set, right_set, within=within, progress=progress)
-            twins: list[Twin] = found
             if pieces:
-                twins = drop_repeats(
-                    [*found, *find_shared(opened, left_set, right_set, within=within, progress=progress)]
-                )
-        leaked = {twin.right.id for twin in twins}
+                found = found.add(find_shared(opened, left_set, right_set, within=within, progress=progress))
+        leaked = {twin.right.id for twin in found}
         tested = opened.catalog.query.ids(right_set)
         remaining = [id_ for id_ in tested if id_ not in leaked]
         lines = save_result(opened, OutputOptions(collection=collection), {}, picks=remaining)
     if as_json:
         about = {"leaked": len(leaked), "episodes": len(tested)}
         about |= present_compared(found, pieces=pieces)
-        print_items(map(present_pair, twins), **about)
+        print_items(map(present_pair, found), **about)
     else:
-        print_twins(twins[:limit])
+        print_twins(found[:limit])
         tested_set = f"{len(tested)} episodes of the second set"
         print_lines([f"{len(leaked)} of {tested_set} are in the first, or duplicate one there", *lines])
         report_compared(found, tested_set, pieces=pieces)
-    if twins or found.unread or found.alone == len(tested):
+    if found or found.unread or found.alone == len(tested):
         raise typer.Exit(EXIT_FAILED)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.duplicates import Twin, Twins
     from bridge.curation.signals import Valued
+    from bridge.curation.twins import Twin, Twins
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from bridge.curation.lanes_with_gaps import LanesWithGaps
 from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_rate import find_rescaled
 from bridge.curation.time_shift import find_shift, is_comparable
+from bridge.curation.twins import Twin, Twins, drop_repeats
 from bridge.support.progress import Silent, counted
 from wshard.core.arguments import finite_number
 from wshard.errors import QueryError
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from bridge.curation.archive_vectors import EpisodeVectors
     from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.curation.time_shift import Rows
+    from bridge.curation.twins import Kind
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
     from embedders.space import Space
 
 
-Kind = Literal["episode", "data", "vector", "near", "rate", "piece"]
 WITHIN: Final = 0.006
 """Largest difference (Twin.apart) between duplicates: see docs/curation.md for how it was chosen."""
 
@@ -43,40 +43,6 @@ _SAME_RATE: Final = 1e-3
 _SAMPLE: Final = 4096  # vectors that determine the order of reading
 _ROUNDS: Final = 16  # of power iteration: an approximate direction is sufficient
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
-
-
-@dataclass(frozen=True)
-class Twin:
-    """A pair of duplicate episodes; within one set, left.id < right.id.
-
-    kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths),
-    "near", "rate" (as near, at another rate), or "piece" (only timesteps `span` [start, stop) of the left are in the
-    right). Timestep t of the right is timestep t * rate + shift of the left. apart: root mean square of what then
-    remains, in standard deviations of the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts
-    0.0035; not averaged at another rate; NaN: the file of one could not be read, so nobody knows.
-    """
-
-    left: EpisodeRow
-    right: EpisodeRow
-    kind: Kind
-    apart: float = 0.0
-    shift: int = 0
-    span: tuple[int, int] | None = None
-    rate: float = 1.0
-
-
-class Twins(list[Twin]):
-    """Pairs of duplicates, the closest pair of others a little beyond the limit, and what could not be compared.
-
-    spaces: those in which episodes met. alone: episodes (of the second set) that met none there, so that only equal
-    data shows their copies. unread: pairs of episodes with similar vectors, where the file of one could not be read;
-    those with equal vectors are duplicates all the same.
-    """
-
-    closest: Twin | None = None
-    spaces: Sequence[Space] = ()
-    alone: int = 0
-    unread: int = 0
 
 
 def find_duplicates(
@@ -133,7 +99,7 @@ def _find(
     flagged = {id_ for twin in found for id_ in (twin.left.id, twin.right.id)}
     missed = [twin for twin in beyond if not {twin.left.id, twin.right.id} <= flagged]
     twins = Twins(drop_repeats(found))
-    twins.closest, twins.unread = min(missed, key=lambda twin: twin.apart, default=None), len(drop_repeats(unread))
+    twins.closest, twins.unread_pairs = min(missed, key=lambda twin: twin.apart, default=None), drop_repeats(unread)
     twins.spaces, twins.alone = find_met(archive, spaces, sets)
     return twins
 
@@ -268,14 +234,6 @@ def find_main_direction(rows: Vectors) -> Vectors:
         direction /= np.linalg.norm(direction) or 1.0
     nearest: Vectors = direction.astype(np.float32)
     return nearest
-
-
-def drop_repeats(twins: Iterable[Twin]) -> list[Twin]:
-    """Return the first twin of each pair, whichever of them is called left; ordered by id."""
-    found: dict[frozenset[int], Twin] = {}
-    for twin in twins:
-        found.setdefault(frozenset({twin.left.id, twin.right.id}), twin)
-    return sorted(found.values(), key=lambda twin: (twin.left.id, twin.right.id))
 
 
 def connect(count: int, left: Ids, right: Ids) -> Ids:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.curation.archive_vectors import find_window_spaces, lane_reader
-from bridge.curation.duplicates import WITHIN, Twin, check_within, differs_elsewhere
+from bridge.curation.duplicates import WITHIN, check_within, differs_elsewhere
 from bridge.curation.lanes_with_gaps import LanesWithGaps
 from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_shift import find_shared_piece
+from bridge.curation.twins import Twin, Twins, drop_repeats
 from bridge.support.progress import Silent, counted
 
 if TYPE_CHECKING:
@@ -34,12 +36,12 @@ def find_pieces(
     within: float = WITHIN,
     space: str | None = None,
     progress: Progress | None = None,
-) -> list[Twin]:
+) -> Twins:
     """Return the longest shared piece of each pair of episodes that match the filter, if there is one.
 
-    Twin.span has its position. A piece is at least as long as the smallest windows that were ingested. space:
-    fingerprint prefix of the Space whose windows are compared; None = all Spaces of windows. Raises QueryError,
-    FilterError.
+    Twin.span has its position; pairs with similar windows that could not be read are in Twins.unread_pairs. A piece is
+    at least as long as the smallest windows that were ingested. space: fingerprint prefix of the Space whose windows
+    are compared; None = all Spaces of windows. Raises QueryError, FilterError.
     """
     return _longest(_shared(archive, (where,), within, space, progress))
 
@@ -52,7 +54,7 @@ def find_shared(
     within: float = WITHIN,
     space: str | None = None,
     progress: Progress | None = None,
-) -> list[Twin]:
+) -> Twins:
     """Return the longest pieces that episodes of one filter share with episodes of another.
 
     Otherwise like find_pieces; an episode in both sets is not compared with itself.
@@ -63,14 +65,16 @@ def find_shared(
 def _shared(
     archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
 ) -> Iterator[Twin]:
-    """Yield the pieces that vectors and files show, within one set of episodes or between two."""
+    """Yield the pieces that vectors and files show, within one set of episodes or between two; NaN apart: unread."""
     check_within(within)
     spaces, gaps = find_window_spaces(archive, space), LanesWithGaps(archive.catalog)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for vectors, distances, pairs in near:
         candidates = zip(distances.tolist(), *pairs.T.tolist(), strict=True)
         found = _confirmed(archive, vectors, candidates, within, progress or Silent())
-        yield from (piece for piece in found if not differs_elsewhere(gaps, vectors[0].space, piece))
+        for piece in found:
+            if math.isnan(piece.apart) or not differs_elsewhere(gaps, vectors[0].space, piece):
+                yield piece
 
 
 def _confirmed(
@@ -80,7 +84,10 @@ def _confirmed(
     within: float,
     progress: Progress,
 ) -> Iterator[Twin]:
-    """Yield the pieces confirmed by the files; of each pair of episodes only the nearest windows are tried."""
+    """Yield the pieces confirmed by the files; of each pair of episodes only the nearest windows are tried.
+
+    A pair of which a file cannot be read is yielded with NaN.
+    """
     left, right = sets
     read = lane_reader(archive, left, right)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -93,6 +100,7 @@ def _confirmed(
         left_row, right_row = left.episodes[left_place], right.episodes[right_place]
         rows, right_rows = read(left_row.id), read(right_row.id)
         if rows is None or right_rows is None:
+            yield Twin(left_row, right_row, "piece", math.nan)
             continue
         for window, near in tried:
             start, stop = left_spans[window].tolist()
@@ -108,15 +116,14 @@ def _spans(vectors: EpisodeVectors) -> Ids:
     return np.concatenate([np.zeros((0, 2), np.int64), *cuts])
 
 
-def _longest(pieces: Iterable[Twin]) -> list[Twin]:
+def _longest(pieces: Iterable[Twin]) -> Twins:
     """Return the longest piece of every pair of episodes, in either order, sorted by id."""
-    longest: dict[frozenset[int], Twin] = {}
+    known, unread = list[Twin](), list[Twin]()
     for piece in pieces:
-        pair = frozenset({piece.left.id, piece.right.id})
-        previous = longest.get(pair)
-        if previous is None or _length(piece) > _length(previous):
-            longest[pair] = piece
-    return sorted(longest.values(), key=lambda piece: (piece.left.id, piece.right.id))
+        (unread if math.isnan(piece.apart) else known).append(piece)
+    longest = Twins(drop_repeats(sorted(known, key=_length, reverse=True)))
+    longest.unread_pairs = drop_repeats(unread)
+    return longest
 
 
 def _length(piece: Twin) -> int:

@@ -113,7 +113,7 @@ def _least_overlap(left: int, right: int) -> int:
 
 
 def _smallest(values: Floats, steps: Ids) -> list[int]:
-    smallest: list[int] = steps[np.argsort(values, kind="stable")[:_MAX_TRIED]].tolist()
+    smallest: list[int] = steps[np.lexsort((np.abs(steps), values))[:_MAX_TRIED]].tolist()  # of equal ones, the least
     return smallest
 
 

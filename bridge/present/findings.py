@@ -14,7 +14,7 @@ from wshard.core.messages import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from bridge.curation.duplicates import Twin, Twins
+    from bridge.curation.twins import Twin, Twins
     from bridge.episodes.read import Failure
     from bridge.maintenance.findings import Finding
     from bridge.quality.check import Checkup

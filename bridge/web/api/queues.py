@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.curation.archive_vectors import group_by_space
-from bridge.curation.duplicates import drop_repeats, find_duplicates, find_leaks, group_episodes
+from bridge.curation.duplicates import find_duplicates, find_leaks, group_episodes
 from bridge.curation.outliers import LEAST
 from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers
@@ -31,8 +31,8 @@ from wshard.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bridge.curation.duplicates import Twin, Twins
     from bridge.curation.signals import Valued
+    from bridge.curation.twins import Twins
     from bridge.support.progress import Progress
     from bridge.web.served import ServedArchive
     from catalog.filters.where import Where
@@ -94,22 +94,20 @@ def _find_unreviewed(call: ApiCall) -> dict[str, Any]:
 def _duplicates(call: ApiCall, progress: Progress) -> _Found:
     archive = call.archive.archive
     found = find_duplicates(archive, call["where"], space=call["space"], progress=progress)
-    twins: list[Twin] = found
     if call["pieces"]:
-        twins = drop_repeats([*twins, *find_pieces(archive, call["where"], space=call["space"], progress=progress)])
+        found = found.add(find_pieces(archive, call["where"], space=call["space"], progress=progress))
     ids = archive.catalog.query.ids(call["where"])
-    groups = group_twins(twins, group_episodes(ids, twins))
+    groups = group_twins(found, group_episodes(ids, found))
     return [present_group(group, pairs) for group, pairs in groups.items()], _gaps(found, plural(len(ids), "episode"))
 
 
 def _leaks(call: ApiCall, progress: Progress) -> _Found:
     left, right = (_read_set(call.archive, call[side]) for side in ("left", "right"))
     found = find_leaks(call.archive.archive, left, right, progress=progress)
-    twins: list[Twin] = found
     if call["pieces"]:
-        twins = drop_repeats([*twins, *find_shared(call.archive.archive, left, right, progress=progress)])
+        found = found.add(find_shared(call.archive.archive, left, right, progress=progress))
     tested = call.archive.catalog.query.count(right)
-    return [present_pair(one) for one in twins], _gaps(found, f"{tested} episodes of the second set")
+    return [present_pair(one) for one in found], _gaps(found, f"{tested} episodes of the second set")
 
 
 def _gaps(found: Twins, episodes: str) -> dict[str, str]:

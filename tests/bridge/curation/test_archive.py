@@ -568,6 +568,23 @@ def test_pieces_are_found_with_their_bounds(halves):
             find_pieces(archive, space="nothing")
 
 
+def test_pieces_of_files_that_cannot_be_read_are_counted(halves):
+    sets = ("env:task-6", "env:task-5")
+    assert "piece" in wshard("leaks", *sets, "--pieces", code=1).stdout
+    (halves.parent / "data" / "task-6" / "task-6-0.wshard").unlink()
+    with opened_archive(halves) as archive:
+        lost = find_shared(archive, *sets)
+        assert ([*lost], {twin.left.episode_id for twin in lost.unread_pairs}) == ([], {"task-6-0"})
+        assert {"task-6-0", "spliced"} in [{one.left.episode_id, one.right.episode_id} for one in lost.unread_pairs]
+        assert [frozenset({twin.left.episode_id, twin.right.episode_id}) for twin in find_pieces(archive)] == [
+            {"spliced", "task-5-0"}
+        ]
+    assert "not compared: files are missing" in wshard("duplicates", "--pieces").stderr
+    failed = wshard("leaks", *sets, "--pieces", code=1)
+    assert "not compared: files are missing" in failed.stderr
+    assert "0 of 6 episodes" in failed.stdout
+
+
 def test_pieces_on_the_command_line(halves):
     assert json.loads(wshard("duplicates", "--json").stdout)["items"] == []
     (group,) = json.loads(wshard("duplicates", "--pieces", "--json", "--write", "group").stdout)["items"]

@@ -216,6 +216,11 @@ def test_a_cut_recording_is_found_at_its_offset(steps, front, back):
     assert (find_shift(cut, rows).steps, find_shift(cut, rows).apart) == (-front, 0)
 
 
+def test_recordings_that_fit_at_any_offset_are_not_moved():
+    still = np.ones((100, 3), np.float32)
+    assert (find_shift(still, still.copy()).steps, find_shift(still, still[:90]).steps) == (0, 0)
+
+
 def test_noise_cancels_and_strangers_are_far():
     rows = path(800)
     noise = np.random.default_rng(5).normal(size=(797, 3)).astype(np.float32)
