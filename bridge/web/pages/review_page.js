@@ -6,7 +6,7 @@ import { plural } from "./base/format.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { afterChange, askNote, askReview, askTag, rate, review, STATES, tag, undoLast } from "./components/annotations.js";
-import { column } from "./components/columns.js";
+import { column, fitting } from "./components/columns.js";
 import { fetchQueue, fetchStates, keepPlace, lineAddress, nextUnreviewed, placeIn, queueOf, reviewedOf } from "./queues/queue.js";
 import { makeShell } from "./components/shell.js";
 import { offerSpaces } from "./components/spaces.js";
@@ -155,16 +155,16 @@ class ReviewPage {
     const { why } = QUEUES[this.queue];
     const isPair = this.items.some((item) => item.other);
     this.table.element.hidden = this.actions.hidden = !this.items.length;
-    this.table.setColumns([
+    this.table.setColumns(fitting([
       { name: "lanes", title: "Lanes", width: "140px", cell: (row) => this.thumbnails.draw(row.uid) },
-      { name: "episode", title: "Episode", width: "minmax(150px, 1.6fr)", pinned: true, cell: (row, index) => ended("a", { href: lineAddress(this.asked, row.uid, index), tabindex: -1 }, nameOf(row)) },
+      { name: "episode", title: "Episode", width: "minmax(130px, 1.6fr)", pinned: true, cell: (row, index) => ended("a", { href: lineAddress(this.asked, row.uid, index), tabindex: -1 }, nameOf(row)) },
       ...this.labels.map((name) => ({ name, title: titleOf(name), width: "minmax(110px, 1fr)", cell: (/** @type {Json} */ row) => h("span", { title: textOf(row, name) }, textOf(row, name)) })),
-      { name: "why", title: why, width: "minmax(130px, 1.4fr)", cell: (row) => h("span", { title: row.said }, row.said) },
-      ...(isPair ? [{ name: "other", title: "Compare with", width: "minmax(150px, 1.4fr)", cell: (/** @type {Json} */ row) =>
+      { name: "why", title: why, width: "minmax(112px, 1.4fr)", cell: (row) => h("span", { title: row.said }, row.said) },
+      ...(isPair ? [{ name: "other", title: "Compare with", width: "minmax(116px, 1.4fr)", cell: (/** @type {Json} */ row) =>
         ended("a", { href: address("/compare", { of: [row.other.uid, row.uid] }), tabindex: -1, title: "both on one clock" }, nameOf(row.other)) }] : []),
       { name: "review", title: "Review", width: "88px", cell: (row) => column("review").cell(row, 0) },
       { name: "marks", title: "Tags, rating", width: "minmax(110px, 1fr)", cell: (row) => h("span", {}, column("tags").cell({ tags: row.tags || [] }, 0), column("score.rating").cell({ "score.rating": row["score.rating"] ?? null }, 0)) },
-    ], "");
+    ], window.innerWidth, this.labels), "");
     this.table.reset(this.items.length, this.items.slice(0, this.table.blocks.size), false);
     if (this.items.length) this.table.goTo(at);
   }

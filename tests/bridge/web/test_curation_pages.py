@@ -92,6 +92,17 @@ def test_a_queue_is_worked_through_by_mouse_and_its_columns_stay_where_they_are(
     assert app.archive.catalog.query.count("review:unsure,rejected") == 0
 
 
+@pytest.mark.parametrize("queue", ["outliers", "duplicates"])
+def test_a_narrow_window_has_room_for_what_one_decides_by(page, app, queue):
+    usual = page.viewport_size
+    page.set_viewport_size({"width": 800, "height": 800})
+    page.goto(f"{app.url}/review?queue={queue}")
+    page.locator(LINE).first.wait_for()
+    assert page.get_by_role("columnheader").all_inner_texts()[-2:] == ["Review", "Tags, rating"]
+    assert page.locator(".grid").evaluate("grid => grid.scrollWidth <= grid.clientWidth")
+    page.set_viewport_size(usual)
+
+
 def test_what_checks_found_is_a_queue(page, app):
     catalog = app.archive.catalog
     catalog.checks.flag(catalog.query.ids("episode:arm-09"), CheckFinding("spike", "a jump"))
