@@ -1,41 +1,31 @@
-"""The vectors of episodes in one Space, and the lanes that they were made from."""
+"""The vectors of episodes in one Space."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bridge.archive import expect_archive
-from bridge.episodes.open import open_at
-from bridge.episodes.read import Failure, attempt
-from bridge.episodes.rows import read_lanes
 from bridge.index.metric import COSINE
 from bridge.index.stored_rows import decode_vectors
 from bridge.spaces.identity import describe, newest
-from bridge.spaces.lane_statistics import lane_statistics
-from bridge.spaces.lanes import layouts_with
 from bridge.spaces.space_choice import in_order
 from embedders.base import unit_rows
-from embedders.space import Space, Statistics
-from embedders.standardise import scales
+from embedders.space import Space
 from wshard.core.messages import plural
-from wshard.errors import NoLaneError, QueryError
+from wshard.errors import QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bridge.archive import Archive
     from bridge.curation.arrays import Ids, Vectors
-    from bridge.curation.time_shift import Rows
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
     from embedders.windows import WindowPlan
-
-_CACHE_BYTES: Final = 1 << 27  # of episodes in memory
-_MIN_CACHED: Final = 16  # of them, however large
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,48 +182,3 @@ def read_chosen_vectors(archive: Archive, where: Where | str, name: str | None =
 
 def _listed(spaces: Sequence[Space]) -> str:
     return "\n".join(f"  {describe(space)}" for space in spaces)
-
-
-def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows | None]:
-    """Return a function that reads an episode of the sets, all of one Space, by its id, with an LRU cache.
-
-    It returns the lanes concatenated as in the Space, [T, D] in standard deviations of the archive; None if the file is
-    missing, changed or damaged, and for lanes of images.
-    """
-    space = sets[0].space
-    by_id = {row.id: row for vectors in sets for row in vectors.episodes}
-    scale = _deviations(archive, space) if by_id else None
-    size = 4 * space.channels * sum(row.length for row in by_id.values())
-
-    @lru_cache(max(_MIN_CACHED, len(by_id) * _CACHE_BYTES // max(size, 1)))
-    def read(id_: int) -> Rows | None:
-        return None if scale is None else _standardised(by_id[id_], space, scale)
-
-    return read
-
-
-def _deviations(archive: Archive, space: Space) -> Statistics | None:
-    """Return mean and standard deviation of every channel of the Space's lanes, None for images.
-
-    They are those of the catalogued episodes with these lanes, without glitched ones; a Space of an earlier version may
-    have the scale of one.
-    """
-    if len(space.window_shape) > 1 or space.rotations or space.units:  # the catalog has them of rows as stored
-        return space.statistics
-    try:
-        return lane_statistics(archive.catalog, layouts_with(archive.catalog, space.lanes), space.lanes)
-    except NoLaneError:  # the episodes have changed since
-        return space.statistics
-
-
-def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
-
-    def read() -> Rows | None:
-        with open_at(row.address) as file:
-            return read_lanes(file, space, row.address) if file.digest() == row.digest else None
-
-    rows = attempt(read, row.address)
-    if rows is None or isinstance(rows, Failure):
-        return None
-    standardised: Rows = ((rows - scale.mean) / scales(scale)).astype(np.float32)
-    return standardised

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.archive import expect_archive
-from bridge.curation.archive_vectors import find_met, find_whole_spaces, lane_reader
+from bridge.curation.archive_vectors import find_met, find_whole_spaces
 from bridge.curation.lanes_with_gaps import LanesWithGaps
 from bridge.curation.neighbours import find_candidates
+from bridge.curation.pair_rows import read_pairs, sort_by_likeness
 from bridge.curation.time_rate import find_rescaled
 from bridge.curation.time_shift import find_shift, is_comparable
 from bridge.curation.twins import Twin, Twins, drop_repeats
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.curation.archive_vectors import EpisodeVectors
-    from bridge.curation.arrays import Floats, Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids
     from bridge.curation.time_shift import Rows
     from bridge.curation.twins import Kind
     from bridge.support.progress import Progress
@@ -40,8 +41,6 @@ _BEYOND: Final = 3.0  # limits up to which a pair is nearly one of duplicates
 _CANDIDATES: Final = 20  # nearest neighbours to compare
 _AT_OTHER_RATES: Final = 4  # of them, which are also compared at other rates where their lengths differ
 _SAME_RATE: Final = 1e-3
-_SAMPLE: Final = 4096  # vectors that determine the order of reading
-_ROUNDS: Final = 16  # of power iteration: an approximate direction is sufficient
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 
@@ -182,27 +181,34 @@ def _compared(
     nearest: the pairs that are compared at other rates where lengths differ.
     """
     left, right = sets
-    read = lane_reader(archive, left, right)
-    pairs = np.unique(pairs, axis=0)
-    along = left.vectors @ find_main_direction(left.vectors)
-    ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
+    places = [
+        (here, there)
+        for here, there in sort_by_likeness(left.vectors, np.unique(pairs, axis=0)).tolist()
+        if left.episodes[here].digest != right.episodes[there].digest
+        and (is_comparable(int(left.lengths[here]), int(right.lengths[there])) or (here, there) in nearest)
+    ]
+    rows = read_pairs(archive, left.space, [(left.episodes[here], right.episodes[there]) for here, there in places])
     has_numbers = len(left.space.window_shape) == 1  # images are compared by their vectors alone
-    for here, there in counted(ordered, "pairs", progress):
+    for (here, there), (mine, others) in zip(counted(places, "pairs", progress), rows, strict=True):
         one, other = left.episodes[here], right.episodes[there]
-        comparable = is_comparable(one.length, other.length)
-        if one.digest == other.digest or not (comparable or (here, there) in nearest):
-            continue
-        equal = one.length == other.length and np.array_equal(left.vectors[here], right.vectors[there])
-        rows, others = read(one.id), read(other.id)
-        if rows is None or others is None:
-            if equal:
+        if mine is None or others is None:
+            if _have_equal_vectors(sets, here, there):
                 yield Twin(one, other, "vector")
             if has_numbers:
                 yield Twin(one, other, "vector", math.nan)
-        elif not comparable:
-            yield _compare_rates(one, other, rows, others)
-        elif (shift := find_shift(rows, others)) is not None:
-            yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
+        elif (shift := find_shift(mine, others)) is None:
+            yield _compare_rates(one, other, mine, others)
+        else:
+            kind: Kind = "vector" if _have_equal_vectors(sets, here, there) else "near"
+            yield Twin(one, other, kind, shift.apart, shift.steps)
+
+
+def _have_equal_vectors(sets: tuple[EpisodeVectors, EpisodeVectors], here: int, there: int) -> bool:
+    """Return whether two episodes are of one length, and have equal vectors: few need be compared in full."""
+    left, right = sets
+    vector, other = left.vectors[here], right.vectors[there]
+    is_alike = left.lengths[here] == right.lengths[there] and vector[0] == other[0]
+    return bool(is_alike and np.array_equal(vector, other))
 
 
 def differs_elsewhere(gaps: LanesWithGaps, space: Space, twin: Twin) -> bool:
@@ -217,23 +223,6 @@ def _compare_rates(one: EpisodeRow, other: EpisodeRow, rows: Rows, others: Rows)
         return Twin(one, other, "rate", math.inf)
     kind: Kind = "near" if abs(found.rate - 1) < _SAME_RATE else "rate"
     return Twin(one, other, kind, found.apart, round(found.start), None, found.rate)
-
-
-def find_main_direction(rows: Vectors) -> Vectors:
-    """Return the direction of unit length along which a sample of the rows [N, E] varies most, nearly.
-
-    By power iteration, as E is in the thousands where channels are many. Where all rows are equal it is zero.
-    """
-    sample = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
-    if not len(sample):
-        return np.zeros(rows.shape[1], np.float32)
-    apart = sample - sample.mean(axis=0)
-    direction = apart[np.argmax(np.square(apart).sum(axis=1))]
-    for _ in range(_ROUNDS):
-        direction = apart.T @ (apart @ direction)
-        direction /= np.linalg.norm(direction) or 1.0
-    nearest: Vectors = direction.astype(np.float32)
-    return nearest
 
 
 def connect(count: int, left: Ids, right: Ids) -> Ids:

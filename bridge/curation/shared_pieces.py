@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.archive_vectors import find_window_spaces, lane_reader
+from bridge.curation.archive_vectors import find_window_spaces
 from bridge.curation.duplicates import WITHIN, check_within, differs_elsewhere
 from bridge.curation.lanes_with_gaps import LanesWithGaps
 from bridge.curation.neighbours import find_candidates
+from bridge.curation.pair_rows import read_pairs
 from bridge.curation.time_shift import find_shared_piece
 from bridge.curation.twins import Twin, Twins, drop_repeats
 from bridge.support.progress import Silent, counted
@@ -89,16 +90,17 @@ def _confirmed(
     A pair of which a file cannot be read is yielded with NaN.
     """
     left, right = sets
-    read = lane_reader(archive, left, right)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for _, left_place, right_place in sorted(candidates):
         tried = pairs.setdefault((int(left.owners[left_place]), int(right.owners[right_place])), [])
         if len(tried) < _MAX_TRIED:
             tried.append((left_place, right_place))
     left_spans, right_spans = _spans(left), _spans(right)
-    for (left_place, right_place), tried in counted(sorted(pairs.items()), "pairs", progress):
-        left_row, right_row = left.episodes[left_place], right.episodes[right_place]
-        rows, right_rows = read(left_row.id), read(right_row.id)
+    ordered = sorted(pairs.items())
+    episodes = [(left.episodes[here], right.episodes[there]) for (here, there), _ in ordered]
+    read = read_pairs(archive, left.space, episodes)
+    counts = counted(ordered, "pairs", progress)
+    for (_, tried), (left_row, right_row), (rows, right_rows) in zip(counts, episodes, read, strict=True):
         if rows is None or right_rows is None:
             yield Twin(left_row, right_row, "piece", math.nan)
             continue

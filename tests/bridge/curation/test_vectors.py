@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.curation.duplicates import connect, find_main_direction
+from bridge.curation.duplicates import connect
 from bridge.curation.importance import bandwidth, importance
 from bridge.curation.labels import doubt_labels
 from bridge.curation.neighbours import find_near_pairs
 from bridge.curation.outliers import apart_by_length, score_outliers
+from bridge.curation.pair_rows import find_main_direction
 from bridge.curation.subset import select_facility_location, select_k_center
 from bridge.curation.time_shift import find_shift, is_comparable
 from bridge.graph import nearest
