@@ -25,6 +25,7 @@ _INK: Final = "#1b2430"
 _SOFT: Final = "#55606e"
 _GRID: Final = "#e1e5eb"
 _STEPS: Final = (1, 2, 5, 10)
+_FINEST: Final = 8  # numbers of double precision from tick to tick, at least
 _SMOOTHED: Final = 12_000_000  # pixels: a larger PNG is drawn without smooth edges
 _SVG_WIDTH: Final = 0.56  # of a character, in its size: browsers choose the font
 
@@ -78,11 +79,12 @@ def nice_ticks(low: float, high: float, most: int, *, whole: bool = False) -> li
     """Return at most about `most` multiples of 1, 2 or 5 times a power of ten within the range."""
     if not high > low or not math.isfinite(high - low):
         return [low]
-    rough = (high - low) / most
+    rough = max((high - low) / most, _FINEST * math.ulp(max(-low, high)))
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(one * power for one in _STEPS if one * power >= rough * 0.999)
     step = max(1.0, step) if whole else step
-    return [at * step for at in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    slack = 1e-9 * min(1.0, (high - low) / step)
+    return [at * step for at in range(math.ceil(low / step - slack), math.floor(high / step + slack) + 1)]
 
 
 def _lay_out(

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from command_line import app
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 from typer.testing import CliRunner
@@ -119,12 +119,16 @@ def test_a_drawing_has_an_axis_of_timesteps_and_the_range_of_values(place):
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-9, 1e9), st.integers(2, 12), st.booleans())
+@example(1e-9, 1e-9, 2, True)
+@example(360287971.140625, 1.192092896e-07, 6, False)
 def test_ticks_are_few_round_and_within_the_range(low, spread, most, whole):
     high = low + spread
     ticks = nice_ticks(low, high, most, whole=whole)
     assert len(ticks) <= most + 1
     if high > low:
-        assert all(low - 1e-6 * spread <= tick <= high + 1e-6 * spread for tick in ticks)
+        slack = 1e-6 * spread + np.spacing(max(-low, high))
+        assert all(low - slack <= tick <= high + slack for tick in ticks)
+        assert len({*ticks}) == len(ticks)
         assert not whole or all(tick == round(tick) for tick in ticks)
         gaps = np.diff(ticks)
         assert np.allclose(gaps, gaps[:1].sum(), rtol=1e-3, atol=1e-9 * abs(low))
