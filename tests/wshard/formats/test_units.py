@@ -36,6 +36,12 @@ def write_robomimic(path, unit):
         file["data/demo_0/obs/joint_pos"].attrs.update({} if unit is None else {"unit": unit})
 
 
+def write_columns(path, unit):
+    with h5py.File(path, "w") as file:
+        file["ep_len"], file["ep_offset"], file["qpos"], file["action"] = [T], [0], POSE, ACTION
+        file["qpos"].attrs.update({} if unit is None else {"units": unit})
+
+
 def write_zarr(path, unit):
     root = zarr.open_group(path, mode="w", zarr_format=2)
     for name, rows in {"data/qpos": POSE, "data/action": ACTION, "meta/episode_ends": np.array([T])}.items():
@@ -53,6 +59,7 @@ def write_parquet(path, unit):
 FILES = {
     "groups.hdf5": (write_groups, "signal/qpos"),
     "robomimic.hdf5": (write_robomimic, "signal/joint_pos"),
+    "columns.h5": (write_columns, "signal/qpos"),
     "buffer.zarr": (write_zarr, "signal/qpos"),
     "rows.parquet": (write_parquet, "signal/state"),
 }

@@ -56,7 +56,7 @@ MEANING: Final = (
 class StepColumn:
     """A column: dtype and shape of a row. encoding: "jpeg" or "mp4" of frames, TEXT, or "" for numbers.
 
-    block: that of its lane, if the data set states it; otherwise it follows from the name.
+    block: that of its lane, if the data set states it; otherwise it follows from the name. unit: of its numbers.
     """
 
     name: str
@@ -64,6 +64,7 @@ class StepColumn:
     shape: tuple[int, ...] = ()
     encoding: str = ""
     block: str = ""
+    unit: str = ""
 
     @property
     def lane_block(self) -> str:
@@ -146,9 +147,9 @@ def _declare(column: StepColumn, where: str) -> Declaration:
     if block in _SCALARS:
         if shape not in ((), (1,)):
             raise FormatError(f"{where}: column {column.name!r}: expected one number a row, found {list(shape)}")
-        return Declaration(block, DType.BOOL if block in _FLAGS else dtype)
-    image = len(shape) == 3 and dtype is DType.UINT8 and shape[2] in (1, 3, 4)
-    return Declaration(block, dtype, shape, modality=Modality.RGB if image else None, encoding=column.encoding)
+        return Declaration(block, DType.BOOL) if block in _FLAGS else Declaration(block, dtype, unit=column.unit)
+    image = Modality.RGB if len(shape) == 3 and dtype is DType.UINT8 and shape[2] in (1, 3, 4) else None
+    return Declaration(block, dtype, shape, modality=image, encoding=column.encoding, unit=column.unit)
 
 
 def as_lane(block: str, rows: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from wshard.errors import FormatError, LimitError
 from wshard.formats.hdf5.kinds import WORLD_MODEL, hdf5_kind
 from wshard.formats.hdf5.nodes import expect_dataset, import_h5py, open_hdf5, translate_errors
-from wshard.formats.hdf5.values import read_attribute
+from wshard.formats.hdf5.values import dataset_unit, read_attribute
 from wshard.formats.world_model.columns import LENGTHS, OFFSETS, TEXT, StepColumn, split_rows
 from wshard.formats.world_model.rows_source import RowsSource
 
@@ -71,9 +71,9 @@ class ColumnsHDF5Source(RowsSource):
         dataset, at = expect_dataset(self._handle().file, name, where), f"{where}: column {name!r}"
         if dataset.ndim == 0:
             raise FormatError(f"{at}: expected rows, found one value")
-        is_text = import_h5py().check_string_dtype(dataset.dtype) is not None
-        block = read_attribute(dataset, BLOCK) or ""
-        return StepColumn(name, dataset.dtype, tuple(dataset.shape[1:]), TEXT if is_text else "", str(block))
+        encoding = "" if import_h5py().check_string_dtype(dataset.dtype) is None else TEXT
+        block, shape = str(read_attribute(dataset, BLOCK) or ""), tuple(dataset.shape[1:])
+        return StepColumn(name, dataset.dtype, shape, encoding, block, dataset_unit(dataset))
 
     def _column_rows(self, column: str, start: int, stop: int) -> Array:
         with translate_errors(self.where_of("")):
