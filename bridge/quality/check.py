@@ -26,7 +26,7 @@ from wshard.errors import WShardError
 from wshard.formats.layouts.guessing.reference import warn_of_guesses, warn_of_unread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bridge.archive import Archive
@@ -197,12 +197,15 @@ def check_all(
         known = dict(known_episodes(work.catalog, [one.address for one in outcome]))
         ids = [one.id for one in known.values() if one is not None]
         rows = work.catalog.episodes.rows(ids)
-        subjects = []
+        subjects, damaged = [], []
         for one in (one for one in outcome if isinstance(one, Examined)):
             id_ = _id_of(known[one.address], one.digest)
-            subjects.append(Subject(id_, one.digest, one.env_id, one.measured, one.address))
-            uid = rows[id_].uid if id_ in rows else None
-            add(Checkup(one.address.uri, one.episode_id, uid, {}, (), one.address.key), subjects[-1])
+            kept_id = None if one.damage else id_  # a flagged one has no results of other checks
+            subjects.append(Subject(kept_id, one.digest, one.env_id, one.measured, one.address))
+            checkup = Checkup(one.address.uri, one.episode_id, rows[id_].uid if id_ in rows else None, {}, ())
+            checkup = replace(checkup, key=one.address.key, **_integrity(one.damage))
+            add(checkup, subjects[-1])
+            damaged += [(id_, checkup.findings)] if one.damage and id_ is not None else []
             if found is not None and work.cameras is not None and one.cameras is not None:
                 work.cameras.take(len(found.done) - 1, subjects[-1], one.cameras)
                 found.done.seen += bool(one.cameras.measures)
@@ -211,15 +214,22 @@ def check_all(
         for failure in (one for one in outcome if isinstance(one, Failure)):
             entry = known[failure.address]
             checkup = _failed(failure, None if entry is None else rows.get(entry.id))
-            if entry is not None:
-                work.checker.flag(entry.id, *checkup.findings)
+            damaged += [(entry.id, checkup.findings)] if entry is not None else []
             add(checkup)
+        for id_, findings in damaged:
+            work.checker.flag(id_, *findings)
         work.watch.advance(len(outcome))
 
 
 def _failed(failure: Failure, row: EpisodeRow | None) -> Checkup:
     id_, uid = ("", None) if row is None else (row.episode_id, row.uid)
-    return Checkup(failure.path, id_, uid, {INTEGRITY: 1.0}, (CheckFinding(INTEGRITY, failure.error),), failure.key)
+    return replace(Checkup(failure.path, id_, uid, {}, (), failure.key), **_integrity(failure))
+
+
+def _integrity(damage: Failure | None) -> dict[str, Any]:
+    """Return the scores and findings of data that cannot be read."""
+    findings = () if damage is None else (CheckFinding(INTEGRITY, damage.error),)
+    return {"scores": {one.check: 1.0 for one in findings}, "findings": findings}
 
 
 def _id_of(known: Known | None, digest: str) -> int | None:
@@ -238,4 +248,15 @@ def _targets(work: Work, addresses: Sequence[EpisodeAddress]) -> Iterator[list[_
 def _examine(targets: Sequence[_Target], *, every_byte: bool, cameras: Path | None) -> list[Examined | Failure]:
     with OpenLocations() as locations:
         look = partial(examine, locations=locations, every_byte=every_byte, cameras=cameras)
-        return [attempt(partial(look, one, uid=uid), one) for one, uid in targets]
+        found = [(one, attempt(partial(look, one, uid=uid), one)) for one, uid in targets]
+        measure = partial(examine, locations=locations, every_byte=False, cameras=None)
+        is_all = every_byte or cameras is not None
+        return [_measure_rest(measure, at, one) if is_all and isinstance(one, Failure) else one for at, one in found]
+
+
+def _measure_rest(
+    measure: Callable[[EpisodeAddress], Examined], address: EpisodeAddress, failure: Failure
+) -> Examined | Failure:
+    """Return the measures of an episode some of whose data cannot be read, or else the failure."""
+    rest = attempt(partial(measure, address), address)
+    return failure if isinstance(rest, Failure) else replace(rest, damage=failure)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.episodes.open import OpenLocations
+    from bridge.episodes.read import Failure
     from wshard.core.episode.protocol import EpisodeAddress, EpisodeReader
     from wshard.core.quality.cameras import CameraMeasures
 
@@ -39,7 +40,7 @@ class SeenCameras:
 
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """An episode that was read and measured."""
+    """An episode that was read and measured; damage: what other data of it cannot be read, such as frames."""
 
     address: EpisodeAddress
     episode_id: str
@@ -47,6 +48,7 @@ class Examined:
     digest: str
     measured: Measured
     cameras: SeenCameras | None = None
+    damage: Failure | None = None
 
 
 def examine(

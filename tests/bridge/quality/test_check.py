@@ -236,6 +236,30 @@ def test_check_finds_damage_in_episodes_that_were_never_read(archive, folder):
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
+def test_what_of_a_damaged_episode_can_be_read_is_checked_and_is_usual(archive, tmp_path):
+    frames = np.random.default_rng(0).integers(0, 255, (200, 24, 32, 3)).astype(np.uint8)
+    changes = {3: {"change": spike}}
+    episodes = [episode(n, cam=frames[: len(arm(n)[1])], **changes.get(n, {})) for n in range(8)]
+    save(tmp_path / "seen", *episodes)
+    for number in range(1, 8):
+        damage(next((tmp_path / "seen").rglob(f"arm-{number:02d}.wshard")), "signal/cam")
+    save(tmp_path / "other", episode(0, env_id="other"))
+    ingest(archive, tmp_path / "other")
+    with opened_archive(archive) as opened:
+        uncatalogued = {one.episode_id: one for one in check_episodes(opened, [tmp_path / "seen"])}
+    assert {*uncatalogued["arm-03"].scores} > {"integrity", "spike"}
+    assert [found.check for found in uncatalogued["arm-03"].findings] == ["integrity", "spike"]
+    assert all(one.compared for one in uncatalogued.values())
+    ingest(archive, tmp_path / "seen")
+    for _ in range(2):
+        with opened_archive(archive) as opened:
+            found = check_episodes(opened, where="env:arm")
+            assert {one.episode_id for one in found if one.scores["spike"] >= 1} == {"arm-03"}
+            assert all(one.compared for one in found)
+        assert set(flags(archive)["arm-03"]) == {"integrity", "spike"}
+        assert set(flags(archive)["arm-05"]) == {"integrity"}
+
+
 @SQLITE_FIRST
 def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, monkeypatch):
     ingest(archive, folder)
