@@ -259,8 +259,10 @@ def _name_whole_files(failure: Failure, listed: Sequence[str]) -> Failure:
 def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
     """Delete the vectors of catalogued episodes that can no longer be read, and flag them.
 
-    The vectors describe older data, and the quality checks cannot read the episode.
+    The vectors describe older data, and the quality checks cannot read the episode. What another program is writing
+    stays until the next run.
     """
+    failures = [failure for failure in failures if not isinstance(failure.cause, BlockingIOError)]
     entries = known_episodes(run.archive.catalog, [failure.address for failure in failures])
     ids = {address: one.id for address, one in entries if one is not None}
     if ids:

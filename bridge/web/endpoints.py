@@ -265,6 +265,7 @@ _STATUS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (StepError, 416),
     (StaleEpisodeError, 409),
     (MissingExtraError, 501),
+    (BlockingIOError, 503),
     (CatalogBusyError, 503),
     (CatalogUnreachableError, 503),
     (IndexUnreachableError, 503),

@@ -109,7 +109,7 @@ class LaneRows:
     def load(
         self, rows: Iterable[EpisodeRow], space: Space, scaling: Statistics
     ) -> tuple[dict[int, PreparedRows], set[int]]:
-        """Return the rows of the Space's lanes by episode, and the episodes whose files are missing or changed.
+        """Return the rows of the Space's lanes by episode, and the episodes whose files cannot be read or changed.
 
         Cached rows are returned without a look at their files: see drop_changed.
         """
@@ -121,7 +121,7 @@ class LaneRows:
             for row in rows:
                 try:
                     loaded = self._look_up(row, space, scaled, locations)
-                except (StaleEpisodeError, FileNotFoundError, FormatError):
+                except (StaleEpisodeError, OSError, FormatError):
                     stale.add(row.id)
                     continue
                 if isinstance(loaded, PreparedRows):

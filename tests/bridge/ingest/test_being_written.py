@@ -12,7 +12,7 @@ from world_model_sets import make_columns, write_hdf5
 from bridge.episodes.read import Failure
 from bridge.ingest.report import IngestReport
 from bridge.ingest.watch import Arrivals
-from wshard import TrajectoryIngestor, load
+from wshard import TrajectoryIngestor, load, open_archive
 
 
 def write_rows(path):
@@ -55,6 +55,27 @@ def test_a_file_that_is_open_for_writing_waits_for_the_next_ingest(tmp_path, kin
             assert ingestor.ingest(tmp_path / "data").new > 0
             monkeypatch.undo()
         assert ingestor.ingest(tmp_path / "data").failed == []
+
+
+def test_episodes_of_a_file_that_is_open_for_writing_stay_as_they_were(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    write_aloha(data / "a.hdf5", 20)
+    write_aloha(data / "b.hdf5", 20)
+    with open_archive(tmp_path / "archive", create=True) as lab:
+        lab.ingest(data)
+        query = lab.episode("b").load()
+        with h5py.File(data / "a.hdf5", "a") as file:
+            file["more"] = np.arange(5)
+            file.flush()
+            for prune in (False, True):
+                report = lab.ingest(data, prune=prune)
+                assert (report.unchanged, len(report.failed), report.removed) == (1, 1, 0)
+            assert (len(lab.search(query, 5)), len(lab.where("flag:*"))) == (2, 0)
+            found = lab.moments(query, 5)
+            assert ({hit.episode_id for hit in found}, found.missing) == ({"b"}, 1)
+        assert lab.ingest(data).changed == 1
+        assert {hit.episode_id for hit in lab.moments(query, 5)} == {"a", "b"}
 
 
 def test_watching_tries_a_file_again_that_was_being_written(tmp_path):
