@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bridge.episodes.measure import Measured, check_length, is_measured, numbers_of
 from bridge.episodes.pictures import is_camera
 from bridge.pictures.measured_frames import MeasureFiles
 from bridge.spaces.lanes import is_vector
 from catalog.records import LaneDefinition
-from wshard.core.quality.cameras import find_motion, summarise_camera
+from wshard.core.episode.lanes import STAMPS, TIMESTAMPS
+from wshard.core.quality.cameras import find_motion, find_repeats, summarise_camera
 from wshard.core.quality.measure import measure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from bridge.episodes.open import OpenLocations
@@ -84,11 +86,21 @@ def _see_cameras(
 ) -> SeenCameras:
     """Measure the cameras of an open episode; observed: its vectors, which say when the robot moves."""
     form, measures, is_decoded = [], {}, False
-    moving = find_motion([values for name, values in sorted(observed.items()) if name.startswith("signal/")])
+    moves = find_motion([values for name, values in sorted(observed.items()) if name.startswith("signal/")])
+    after = max(file.length - 1, 0)
+    moving = np.ones(after, bool) if moves is None else np.pad(moves, (0, after - len(moves)))  # padding does not move
     for lane in sorted(lanes, key=lambda lane: lane.name):
         if is_camera(lane) and file.has(lane.name):
             frames, now = files.measure(lane.name, file.lane_view(lane.name))
-            measures[lane.name] = summarise_camera(frames, file.length, moving)
+            measures[lane.name] = summarise_camera(frames, file.length, moving & ~_find_repeats(file, lane.name))
             is_decoded |= now
             form.append((lane.name, tuple(lane.shape)))
     return SeenCameras(tuple(form), measures, is_decoded)
+
+
+def _find_repeats(file: EpisodeReader, camera: str) -> NDArray[np.bool_]:
+    """Return [T - 1] whether a camera has no other frame at the next timestep; False where nothing says when."""
+    stamps = camera.replace("signal/", STAMPS, 1)
+    if not (file.has(stamps) and file.has(TIMESTAMPS)):
+        return np.zeros(max(file.length - 1, 0), bool)
+    return find_repeats(file.lane(stamps), file.lane(TIMESTAMPS))

@@ -14,6 +14,7 @@ import pytest
 from bridge_episodes import command, counts, files, ingest, opened_archive, save
 from databases import SQLITE_ALONE, SQLITE_FIRST
 from quality_arms import PERIOD_NS, arm
+from topic_logs import robot_messages, write_ros2
 
 import bridge.quality.check
 import bridge.quality.judge
@@ -518,6 +519,30 @@ def test_cameras_with_planes_first_are_checked_and_limits_apply(tmp_path):
         assert [[finding.check for finding in one.findings] for one in found] == [[], ["camera-dark"]]
         (_, tolerated) = archive.check(cameras=True, limits=Thresholds(camera_dark=0.5))
         assert (tolerated.findings, tolerated.scores["camera-dark"]) == ((), pytest.approx(10 / 120 / 0.5))
+
+
+def test_a_camera_slower_than_the_clock_drops_no_frames_until_it_stops(tmp_path):
+    rows = robot_messages()
+    write_ros2(tmp_path / "a.mcap", rows)
+    half = rows[0][0] + 500_000_000
+    write_ros2(tmp_path / "b.mcap", [row for row in rows if row[0] < half or "camera" not in row[1]])
+    for name, found in (("a", set()), ("b", {"camera-frozen"})):
+        command("ingest", f"{name}.mcap", "--map", "/joint_states=clock", "--archive", name, folder=tmp_path)
+        with opened_archive(tmp_path / name) as archive:
+            (one,) = archive.check(cameras=True)
+            assert {finding.check for finding in one.findings} & {"camera-frozen", "camera-dropped"} == found
+
+
+def test_padding_of_an_episode_is_no_damage_of_its_cameras(tmp_path):
+    frames = np.random.default_rng(0).integers(60, 200, (120, 16, 16, 3)).astype(np.uint8)
+    padded = episode(0, cam=frames)
+    for lane in (padded.observations["joints"], padded.actions["ctrl"]):
+        lane.data[80:] = np.nan
+    save(tmp_path / "in", padded)
+    ingest(tmp_path / "lab", tmp_path / "in")
+    with opened_archive(tmp_path / "lab") as archive:
+        (one,) = archive.check(cameras=True)
+        assert ([*one.findings], one.scores["camera-dropped"]) == ([], 0)
 
 
 def test_cameras_that_were_embedded_are_checked_without_decoding(tmp_path):

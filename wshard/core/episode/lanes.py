@@ -28,6 +28,9 @@ TRUNCATIONS: Final = "aux/truncations"
 STEP_TEXTS: Final = "aux/text/"
 """Prefix of lanes with a text per timestep, stored as positions in the list of the same name in the metadata."""
 
+STAMPS: Final = "aux/stamps_ns/"
+"""Prefix of lanes with other stamps than those of the clock: of what signal/NAME shows, or of times in messages."""
+
 MAX_GAPS: Final = 0.1
 """Share of the values of a lane that may be no finite numbers and be interpolated for searches."""
 

@@ -35,6 +35,7 @@ _SAME: Final = 0.02  # of the usual change between frames
 _BACK: Final = -0.5  # cosine of two successive changes, below which frames seem to be in another order
 _UPPER: Final = 0.85
 _PICTURE_FLOOR: Final = 0.05  # standard deviations of a picture; smaller differences are never unusual
+_MAX_AGE: Final = 1.25  # periods of a camera; where a frame is shown longer, the next one is lacking
 _NEAR: Final = 0.25  # squared, of pictures of one camera
 _SHARES: Final = ("dark", "bright", "frozen", "dropped", "reordered")
 _COMPARED: Final = ("reordered", "blurred", "moved")
@@ -78,7 +79,8 @@ def measure_camera(
 def summarise_camera(frames: FrameMeasures, length: int, moving: NDArray[np.bool_] | None = None) -> CameraMeasures:
     """Return the measures of a camera, from those of its frames.
 
-    moving [length - 1]: whether the robot moves between each timestep and the next, None if that is not known.
+    moving [length - 1]: whether frames should change between each timestep and the next, as the robot moves and the
+    camera has another one; None if that is not known.
     """
     steps, follows = frames.steps, frames.follows
     usual = float(np.median(sizes)) if len(sizes := frames.changes[frames.changes > 0]) else 0.0
@@ -114,6 +116,18 @@ def find_motion(lanes: Sequence[NDArray[Any]]) -> NDArray[np.bool_] | None:
             moves = speed > STILL_SPEED * typical
             moving = moves if moving is None else moving | moves
     return moving
+
+
+def find_repeats(stamps: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return [T - 1] whether the next timestep shows the same frame, as a camera slower than the clock has no other.
+
+    stamps, times [T]: when the frame that is shown was taken, and the time of the timestep.
+    """
+    is_new = np.diff(stamps) != 0
+    periods = np.diff(stamps[np.append(True, is_new)])
+    usual = float(np.median(periods)) if len(periods) else 0.0
+    repeats: NDArray[np.bool_] = ~is_new & (np.abs(times[1:] - stamps[1:]) <= _MAX_AGE * usual)
+    return repeats
 
 
 def _lasting(same: NDArray[np.bool_], follows: NDArray[np.int64]) -> NDArray[np.bool_]:

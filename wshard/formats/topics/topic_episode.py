@@ -12,7 +12,7 @@ import numpy as np
 
 from wshard.core.array_fields import DType
 from wshard.core.episode.info import EpisodeInfo
-from wshard.core.episode.lanes import STEP_TEXTS, TIMESTAMPS
+from wshard.core.episode.lanes import STAMPS, STEP_TEXTS, TIMESTAMPS
 from wshard.core.episode.meta_reader import Declaration
 from wshard.core.media.frames import ImageFrames
 from wshard.core.media.image_header import read_image_header
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from wshard.core.types import Array
     from wshard.formats.topics.message_log import MessageLog
-
-TIMES: Final = "aux/stamps_ns/"
-"""Before the lanes of other stamps than those of the clock: TOPIC, or TOPIC/FIELD of times in messages."""
 
 _ACTION: Final = re.compile("cmd|action|command", re.IGNORECASE)
 _HIDDEN: Final = re.compile("(^|/)_")  # topics that the action servers of ROS 2 use among themselves
@@ -137,7 +134,7 @@ class TopicEpisode:
             prefix = f"{_group_of(topic)}/{_name_of(topic)}"
             rows = {f"{prefix}/{path}": array for path, array in columns.numbers.items()}
             rows |= {f"{STEP_TEXTS}{_name_of(topic)}/{path}": numbers for path, (numbers, _) in columns.texts.items()}
-            rows |= {f"{TIMES}{_name_of(topic)}/{path}": array for path, array in columns.times.items()}
+            rows |= {f"{STAMPS}{_name_of(topic)}/{path}": array for path, array in columns.times.items()}
             for block, array in rows.items():
                 if block not in found:
                     found[block] = (topic, array)
@@ -145,7 +142,7 @@ class TopicEpisode:
                     self._left_out[block] = "another topic has a lane of this name"
         for topic in [*self._columns, *self._cameras]:
             if topic != self._clock.topic:
-                found.setdefault(f"{TIMES}{_name_of(topic)}", (topic, self._stamps[topic][self._pick(topic)[0]]))
+                found.setdefault(f"{STAMPS}{_name_of(topic)}", (topic, self._stamps[topic][self._pick(topic)[0]]))
         return found
 
     @cached_property

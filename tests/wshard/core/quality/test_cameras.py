@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from wshard.core.quality.camera_frames import BURST, BURSTS, spans_to_look_at
-from wshard.core.quality.cameras import judge_cameras, measure_camera
+from wshard.core.quality.cameras import find_repeats, judge_cameras, measure_camera
 from wshard.core.quality.thresholds import CAMERA
 
 LENGTH, FAULTY = 60, 4
@@ -120,3 +120,15 @@ def test_frames_of_any_size_are_measured(shape, length):
     frames = np.random.default_rng(0).integers(0, 256, (length, *shape), np.uint8)
     (verdict,) = judge_cameras([{"signal/a": measure_camera(lambda a, b: frames[a:b], length)}])
     assert all(np.isfinite(score) for score in verdict.scores.values())
+
+
+def test_frames_of_a_slower_camera_are_repeated_until_the_next_one_is_due():
+    times = np.arange(40) * 10
+    stamps = (times // 40) * 40 - 3
+    due = np.diff(stamps) != 0
+    assert np.array_equal(find_repeats(stamps, times), ~due)
+    stamps[20:] = stamps[20]  # it stopped
+    assert np.array_equal(np.flatnonzero(~find_repeats(stamps, times))[:6], [3, 7, 11, 15, 19, 24])
+    assert not find_repeats(stamps, times)[24:].any()
+    assert not find_repeats(np.zeros(5, np.int64), np.arange(5)).any()
+    assert find_repeats(np.zeros(1, np.int64), np.zeros(1, np.int64)).shape == (0,)
