@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from array import array
+from bisect import bisect_left
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ from sqlalchemy import select
 
 from catalog.database.schema import episode
 from catalog.filters.to_sql import condition
+from catalog.filters.where import AllOf, Not, all_of, any_of
 from catalog.query.pages import is_computed, ordering, page_statements
 from catalog.query.paging import values_of_kinds
 
@@ -39,7 +41,7 @@ class SortedIds:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._cached: dict[Hashable, tuple[Instant, array[int]]] = {}
 
     def find(self, where: Where, order: str) -> array[int]:
@@ -48,17 +50,39 @@ class SortedIds:
         with self._lock if self._recall(where, order, instant) is None else nullcontext():
             ids = self._recall(where, order, instant)
             if ids is None:  # no other thread has sorted them meanwhile
-                with self._session.matching(where) as (connection, resolved):
-                    ids = _sort_ids(connection, resolved, order)
+                ids = self._sort(where, order)
                 self._cached.pop((where, order), None)
                 self._cached[where, order] = instant, ids
                 while len(self._cached) > 1 and sum(len(cached) for _, cached in self._cached.values()) > _MAX_IDS:
                     del self._cached[next(iter(self._cached))]
             return ids
 
+    def _sort(self, where: Where, order: str) -> array[int]:
+        """Return the ids, from the catalog; a few that are left out by uid are taken from those without that condition.
+
+        Searches for others than the query's own episode leave out another one each time.
+        """
+        others, left_out = _split(where)
+        if order == "id" and left_out is not None:
+            ids = self.find(others, order)[:]
+            for id_ in self._sort(left_out, order):
+                at = bisect_left(ids, id_)
+                if at < len(ids) and ids[at] == id_:
+                    del ids[at]
+            return ids
+        with self._session.matching(where) as (connection, resolved):
+            return _sort_ids(connection, resolved, order)
+
     def _recall(self, where: Where, order: str, instant: Instant) -> array[int] | None:
         cached = self._cached.get((where, order))
         return cached[1] if cached is not None and cached[0] == instant else None
+
+
+def _split(where: Where) -> tuple[Where, Where | None]:
+    """Return the filter without conditions that leave out episodes by uid, and these episodes, None without any."""
+    parts = where.parts if isinstance(where, AllOf) else (where,)
+    named = {part: part.part for part in parts if isinstance(part, Not) and getattr(part.part, "field", "") == "uid"}
+    return all_of(*(part for part in parts if part not in named)), any_of(*named.values()) if named else None
 
 
 def _sort_ids(connection: Connection, where: Where, order: str) -> array[int]:

@@ -246,6 +246,23 @@ def test_ids_are_those_of_the_present_catalog(catalog):
 
 
 @SQLITE_FIRST
+def test_ids_without_a_few_episodes_are_taken_from_those_with_them(still, monkeypatch):
+    rows, sorted_rows = still.query.select(limit=1000).rows, []
+    sort = sorted_ids._sort_ids
+    monkeypatch.setattr(sorted_ids, "_sort_ids", lambda *of: (sorted_rows.append(ids := sort(*of)), ids)[1])
+    for others in ("", "length:..50", "env_id:none", "-(length:..50)", "length:..50 OR uid:x"):
+        still.query.id_array(as_where(others) & ~as_where("uid:x"))
+        sorted_rows.clear()
+        for first in range(0, 30, 3):
+            some = [as_where(f"uid:{row.uid}") for row in rows[first : first + 3]]
+            two = as_where(f"uid:{rows[first].uid},{rows[first + 1].uid}")
+            for left_out in (~some[0], ~two, ~some[1] & ~some[2], ~some[0] & ~as_where("uid:x")):
+                where = as_where(others) & left_out
+                assert still.query.id_array(where).tolist() == still.query.ids(where)
+        assert max(map(len, sorted_rows)) <= 2
+
+
+@SQLITE_FIRST
 def test_far_pages_are_those_of_the_present_catalog(catalog, monkeypatch):
     monkeypatch.setattr(sorted_ids, "_MAX_IDS", 200)
     for order in ("-meta.mixed", "review", "-meta.mixed"):
