@@ -9,6 +9,7 @@ from array import array
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -81,9 +82,7 @@ class TimestepStore:
         pool: reads those that are not stored. described: digests of some episodes and what is scanned of these, scaled
         alike: of those with these digests, no file need be opened.
         """
-        now = self._catalog.instant()
-        numbers = b"".join(part.tobytes() for part in (scaling.mean, scaling.std, scaling.factors) if part is not None)
-        name = f"timesteps {_VERSION} {self._catalog.edition} {xxhash.xxh3_64_hexdigest(numbers)}"
+        now, name = self._catalog.instant(), self._name(scaling)
         instant, known = self._known.get(space.fingerprint, (None, None))
         if instant == now and (known is None or (known.stored.name == name and not known.absent)):
             return known
@@ -92,6 +91,21 @@ class TimestepStore:
         made = self._follow(_Sources(_Reading(space, scaling), pool, described), before)
         self._known[space.fingerprint] = now, made
         return made
+
+    def find_loaded(self, spaces: Sequence[Space], scaling: Statistics) -> Mapping[int, PreparedRows]:
+        """Return by episode the rows of the first of these Spaces, of itself or one of the same rows; reads nothing."""
+        now, name, rows = self._catalog.instant(), self._name(scaling), attrgetter("lanes", "rotations", "units")
+        for space in spaces:
+            instant, known = self._known.get(space.fingerprint, (None, None))
+            loaded = known.timesteps if instant == now and known is not None and known.stored.name == name else None
+            if loaded is not None and rows(space) == rows(spaces[0]):
+                return loaded
+        return {}
+
+    def _name(self, scaling: Statistics) -> str:
+        """Return what timesteps with this scale are stored as."""
+        numbers = b"".join(part.tobytes() for part in (scaling.mean, scaling.std, scaling.factors) if part is not None)
+        return f"timesteps {_VERSION} {self._catalog.edition} {xxhash.xxh3_64_hexdigest(numbers)}"
 
     def takes(self, space: Space, count: int, some: Iterable[int]) -> bool:
         """Return whether the timesteps of so many episodes are few enough, by the lengths of some; none of images."""

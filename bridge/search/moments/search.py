@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.alignment.align import Pieces, Rule, align_all
+from bridge.alignment.spans import align_spans
 from bridge.episodes.open import OpenLocations
 from bridge.index.base import Matches
 from bridge.index.stored_rows import find_allowed
@@ -52,7 +52,6 @@ WINDOWS: Final = 400
 CANDIDATES: Final = 40
 """Windows that are refined at first."""
 
-_STEPS: Final = 1000  # of a query or a hit, at most, that are aligned if no bounds are sought
 _EPISODES: Final = 150  # scanned where not all are
 _COMPARED: Final = 1 << 16  # windows, after which the nearest of them do where spans are found in cells
 NOT_ALL: Final = (
@@ -151,18 +150,20 @@ class MomentSearch:
         """
         space, scaling = view.space, self._scaling(view.space)
         rows = self._episode_rows.load({m.episode for ref, m in hits if m.episode in stored and not ref.alignment})
-        self._lanes.drop_changed(rows.values(), space)
-        lanes, _ = self._lanes.load(rows.values(), space, scaling)
+        known = self._store.find_loaded(view.spaces, scaling)
+        lanes = self._lanes.load_current(rows.values(), space, scaling, known)
         query = prepare_rows(view.windows[:1], scaling)[0]
-        rows_by_digest = {
-            rows[id_].digest: prepared for id_, prepared in lanes.items()
-        }  # skips episodes that were replaced meanwhile
-        return [
-            (_align_span(ref, space, query, rows_by_digest[ref.digest]), match)
-            if match.episode in lanes and ref.digest in rows_by_digest and not ref.alignment
-            else (ref, match)
-            for ref, match in hits
-        ]
+        found = {  # skips episodes that were replaced meanwhile
+            place: lanes[match.episode]
+            for place, (ref, match) in enumerate(hits)
+            if match.episode in lanes and rows[match.episode].digest == ref.digest and not ref.alignment
+        }
+        paths = align_spans(query.rows, [one.rows[slice(*hits[place][0].span)] for place, one in found.items()])
+        aligned = [*hits]
+        for (place, one), path in zip(found.items(), paths, strict=True):
+            ref, match = hits[place]
+            aligned[place] = _add_path(ref, space, path + np.array([0, ref.span[0]]), (query, one)), match
+        return aligned
 
     def read_rows(self, view: View, episodes: Sequence[int]) -> tuple[Rows, dict[int, Rows]]:
         """Return the standardised rows of the view's first query, and by id those of the episodes that have a file."""
@@ -268,20 +269,6 @@ def _make_moment_ref(
     """Return a moment as a hit, with its path and the score of each lane along it."""
     ref = make_ref(row, moment.score, (moment.start, moment.stop), (lane.name for lane in space.lanes))
     return _add_path(ref, space, moment.path, (query, lanes))
-
-
-def _align_span(ref: EpisodeRef, space: Space, query: PreparedRows, lanes: PreparedRows) -> EpisodeRef:
-    """Return the hit with the best alignment of the query within its span.
-
-    The gain per row is the mean cost of the cheapest match; without a gain, matches would shrink to that.
-    """
-    start, stop = ref.span
-    stride = 1 + max(len(query.rows), stop - start) // _STEPS
-    piece = Pieces.of([lanes.rows[start:stop:stride]])
-    thinned = query.rows[::stride]
-    cheapest = align_all(thinned, piece, Rule()).costs
-    path = align_all(thinned, piece.worthy(cheapest), Rule(row_gain=1.0), traced=True).paths[0]
-    return _add_path(ref, space, path * stride + np.array([0, start]), (query, lanes))
 
 
 def _add_path(

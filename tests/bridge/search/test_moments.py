@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from bridge import without_overlaps
 from bridge.alignment import align, numpy_kernel
+from bridge.alignment import spans as align_spans
 from bridge.search.moments import all_timesteps
 from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
@@ -26,8 +27,16 @@ from bridge.search.moments.overlap import MomentLimits, overlap, suppress
 from bridge.search.moments.refine import Windows, choose, refine
 from catalog.filters.parse import as_where
 from catalog.query import pages, sorted_ids
-from embedders import Statistics, WindowPlan
-from wshard import Channel, Episode, EpisodeRef, TrajectoryRetriever, load_wshard, save_wshard
+from embedders import Blocks, Statistics, WindowPlan
+from wshard import (
+    Channel,
+    Episode,
+    EpisodeRef,
+    TrajectoryIngestor,
+    TrajectoryRetriever,
+    load_wshard,
+    save_wshard,
+)
 from wshard.errors import EntryNotFoundError, QueryError, StaleEpisodeError, StepError
 
 
@@ -500,6 +509,31 @@ def test_what_comes_after_a_hit_of_unknown_length_is_nothing():
     assert ref.after(5).span == (9, 9)
 
 
+def test_hits_are_aligned_alike_from_files_and_from_what_is_stored_however_many_at_once(tmp_path, monkeypatch):
+    stored(tmp_path, map(episode_of, range(8)), PLAN, Blocks())
+    with TrajectoryIngestor(tmp_path, Blocks()) as ingestor:
+        ingestor.ingest(tmp_path / "episodes", windows="both")
+    rows, files = play(3)[0][10:50], []
+    load = LaneRows.load
+    monkeypatch.setattr(LaneRows, "load", lambda self, of, *rest: load(self, files.extend(of := [*of]) or of, *rest))
+    found = []
+    for together in (1 << 20, 1):
+        monkeypatch.setattr(align_spans, "_PAIRS", together)
+        with TrajectoryRetriever(tmp_path) as retriever:
+            found.append(retriever.search_similar_episodes(rows, 8, alignment=True))
+            assert len(files) == 8
+            retriever.search_moments(rows, 1)  # loads what is stored
+            files.clear()
+            found.append(retriever.search_similar_episodes(rows, 8, alignment=True))
+            assert not files
+    assert len({hit.aligned for hit in found[0]}) > 1
+    assert all(hits == found[0] for hits in found)
+    name_of(tmp_path, 5).unlink()
+    with TrajectoryRetriever(tmp_path) as retriever:
+        retriever.search_moments(rows, 1)
+        assert len(retriever.search_similar_episodes(rows, 8, alignment=True)) == 7
+
+
 # ---- the command line -----------------------------------------------------------------------------------------------
 
 
@@ -537,7 +571,7 @@ def test_windows_are_aligned_within_their_spans_and_long_ones_at_some_of_their_s
     rows, _ = play(3)
     hits = retriever.search_similar_timesteps(rows[10:40], 5, alignment=True)
     assert all(hit.span[0] <= hit.aligned[0] < hit.aligned[1] <= hit.span[1] for hit in hits)
-    monkeypatch.setattr(moment_search, "_STEPS", 10)
+    monkeypatch.setattr(align_spans, "_STEPS", 10)
     thinned = retriever.search_similar_timesteps(rows[10:40], 1, alignment=True)[0]
     assert len(thinned.alignment) < len(hits[0].alignment) / 2
     every = 1 + max(30, hits[0].span[1] - hits[0].span[0]) // 10
