@@ -271,7 +271,9 @@ def test_wrong_windows_are_refused():
 
 
 @pytest.mark.parametrize("in_a_circle", [False, True])
-def test_a_loader_that_is_dropped_in_the_middle_ends_its_workers_at_once(in_a_circle):
+def test_a_loader_that_is_dropped_in_the_middle_ends_its_workers_at_once(monkeypatch, in_a_circle):
+    # Where torch gives up waiting for a worker: after so long that no load of the machine is mistaken for it.
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 60)
     others = active_children()
     loader = ClipLoader(make((40,)), 2, num_workers=2)
     next(batch := iter(loader))
@@ -284,8 +286,8 @@ def test_a_loader_that_is_dropped_in_the_middle_ends_its_workers_at_once(in_a_ci
     begun = time.monotonic()
     del loader, batch
     gc.collect()
-    assert time.monotonic() - begun < 4  # torch gives up waiting for a worker after 5 seconds
-    assert not any(worker.is_alive() for worker in workers)
+    assert time.monotonic() - begun < 50
+    assert [worker.exitcode for worker in workers] == [0, 0]  # they ended by themselves
 
 
 def test_batches_of_workers_stay_what_they_are_however_long_they_are_used():
