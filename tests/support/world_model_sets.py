@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -83,18 +84,22 @@ def write_folder(path: Path, columns: Mapping[str, Any], *, video: bool = False)
         for episode, (start, length) in enumerate(zip(offsets, lengths, strict=True)):
             frames = array[start : start + length]
             if video:
-                _write_video(path / name / f"ep_{episode}.mp4", frames)
+                (path / name / f"ep_{episode}.mp4").write_bytes(_encode_video(frames.tobytes(), frames.shape))
             for step, frame in enumerate([] if video else frames):
                 Image.fromarray(frame).save(path / name / f"ep_{episode}_step_{step}.jpeg")
 
 
-def _write_video(path: Path, frames: np.ndarray) -> None:
-    with av.open(str(path), "w") as file:
+@cache
+def _encode_video(pixels: bytes, shape: tuple[int, ...]) -> bytes:
+    """Return frames [n, H, W, 3] as an MP4: the same frames as the same bytes, whatever the encoder's threads do."""
+    target = io.BytesIO()
+    with av.open(target, "w", format="mp4") as file:
         stream = file.add_stream("libx264", rate=25)
-        stream.height, stream.width, stream.pix_fmt = *frames.shape[1:3], "yuv420p"
-        for frame in frames:
+        stream.height, stream.width, stream.pix_fmt = *shape[1:3], "yuv420p"
+        for frame in np.frombuffer(pixels, np.uint8).reshape(shape):
             file.mux(stream.encode(av.VideoFrame.from_ndarray(frame, "rgb24")))
         file.mux(stream.encode(None))
+    return target.getvalue()
 
 
 def write_lance(path: Path, columns: Mapping[str, Any], **arguments: Any) -> None:
@@ -130,9 +135,8 @@ def write_lance_video(folder: Path, columns: Mapping[str, Any]) -> None:
     videos = []
     for name in rows.keys() - numbers.keys():
         for episode, (start, length) in enumerate(zip(offsets, lengths, strict=True)):
-            path = folder.parent / "video.mp4"
-            _write_video(path, rows[name][start : start + length])
-            videos.append((episode, name, path.read_bytes()))
+            frames = rows[name][start : start + length]
+            videos.append((episode, name, _encode_video(frames.tobytes(), frames.shape)))
     blob = {"lance-encoding:blob": "true"}
     schema = pa.schema(
         [
