@@ -11,7 +11,7 @@ from wshard.core.media.images import encode_image
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +33,11 @@ def picture_axes(shape: Sequence[int]) -> str:
 def is_camera(lane: LaneDefinition) -> bool:
     """Return whether a lane holds camera frames: observed images of bytes, not depths, with planes first or last."""
     return lane.name.startswith("signal/") and lane.dtype == "u8" and picture_axes(lane.shape) != ""
+
+
+def order_pictures(lanes: Iterable[LaneDefinition]) -> list[str]:
+    """Return the names of the lanes of images, cameras before others, such as depths."""
+    return [lane.name for lane in sorted(lanes, key=lambda lane: not is_camera(lane)) if picture_axes(lane.shape)]
 
 
 def planes_last(frames: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import FileResponse, Response
 
 from bridge.episodes.events import read_events
-from bridge.episodes.pictures import picture_axes, read_picture
+from bridge.episodes.pictures import is_camera, order_pictures, picture_axes, read_picture
 from bridge.episodes.series import is_plotted, order_lanes, read_residuals, read_series
 from bridge.episodes.videos import MAX_PART, find_videos, read_video
 from bridge.names import parse_uid_span
 from bridge.present.episodes import find_rate, present_details
 from bridge.web.endpoints import ApiCall, Endpoint, Parameter, reason_of
+from catalog.records import LaneDefinition
 from embedders.space import Space
 from wshard.errors import QueryError, RequestError, WShardError
 
@@ -40,7 +41,7 @@ def show_episode(call: ApiCall) -> dict[str, Any]:
     row = catalog.episodes.get(call["uid"])
     (details,) = present_details(catalog, [row])
     layout = next(one for one in catalog.query.layouts(f"id:{row.id}") if one.id == row.layout_id)
-    kinds = {lane.name: _kind(lane.dtype, lane.shape) for lane in layout.lanes}
+    kinds = {lane.name: _kind(lane) for lane in layout.lanes}
     rate, clock = find_rate(details["stored_lanes"])
     return {
         **details,
@@ -65,11 +66,13 @@ def _searched_by(catalog: Catalog, ids: Sequence[int]) -> dict[int, list[str]]:
     }
 
 
-def _kind(dtype: str, shape: Sequence[int]) -> str:
-    """Return how a page shows a lane: "picture", "numbers", or "other"."""
-    if picture_axes(shape):
+def _kind(lane: LaneDefinition) -> str:
+    """Return how a page shows a lane: "camera", whose frames can be searched, "picture", "numbers", or "other"."""
+    if is_camera(lane):
+        return "camera"
+    if picture_axes(lane.shape):
         return "picture"
-    return "numbers" if is_plotted(dtype, shape) else "other"
+    return "numbers" if is_plotted(lane.dtype, lane.shape) else "other"
 
 
 def show_history(call: ApiCall) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def show_series(call: ApiCall) -> dict[str, Any]:
 
 def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall, embedded: Collection[str]) -> dict[str, Any]:
     with ref.open() as file:
-        pictures = [name for name, lane in file.lanes().items() if picture_axes(lane.shape)]
+        lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
         names = call["lane"] or _choose_lanes(file, call, embedded)
         wanted = call["channel"] or None
         most = max(1, _MOST_NUMBERS // max(1, len(names) * len(call["of"]) * 64))
@@ -114,7 +117,7 @@ def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall, embedded:
         series = [asdict(read_series(file, name, span, points=points, channels=wanted)) for name in names]
         residuals = [] if call["lane"] else [asdict(one) for one in read_residuals(file, span, points=points)]
         events = [] if call["lane"] else [asdict(one) for one in read_events(file, span)]
-    return {"lanes": series, "pictures": pictures, "residuals": residuals, "events": events}
+    return {"lanes": series, "pictures": order_pictures(lanes), "residuals": residuals, "events": events}
 
 
 def _choose_lanes(file: EpisodeReader, call: ApiCall, embedded: Collection[str]) -> list[str]:

@@ -88,7 +88,7 @@ def test_facets_and_episodes_are_those_of_the_commands(client, home):
     (shown,) = printed(home, "show", uid)["items"]
     found = get(client, f"/api/episodes/{uid}")
     assert {name: found[name] for name in shown} == shown
-    assert found["lane_kinds"]["signal/cam"] == "picture"
+    assert found["lane_kinds"]["signal/cam"] == "camera"
     assert found["rate"] == 20
 
 
@@ -404,6 +404,21 @@ def test_videos_go_out_in_ranges_as_they_are_in_the_file(client):
     with open_wshard(plain["file_path"]) as file:
         frame = bytes(file.encoded("cam").image(5))
     assert client.get(f"/api/episodes/{plain['uid']}/pictures/5/signal/cam").content == frame
+
+
+def test_depths_are_shown_after_cameras_and_are_none_to_search(tmp_path):
+    need_pages()
+    one = episode(0, 0, env_id="arm")
+    for name, dtype in (("a_depth", np.uint16), ("b_cam", np.uint8)):
+        one.observations[name] = Channel.of(name, np.ones((one.length, 16, 24, 1), dtype))
+    save(tmp_path / "in", one)
+    ingest(tmp_path / "lab", tmp_path / "in")
+    with running_app(tmp_path / "lab") as running, running.client() as api:
+        (row,) = get(api, "/api/episodes")["items"]
+        kinds = get(api, f"/api/episodes/{row['uid']}")["lane_kinds"]
+        assert (kinds["signal/a_depth"], kinds["signal/b_cam"]) == ("picture", "camera")
+        (series,) = get(api, "/api/series", of=row["uid"])["items"]
+        assert series["pictures"] == ["signal/b_cam", "signal/a_depth"]
 
 
 def finished(client, path, **parameters: object):

@@ -155,7 +155,7 @@ export class Camera {
   }
 }
 
-/** All cameras of an episode, side by side; each finds frames like its own. */
+/** All cameras and other pictures of an episode, side by side; each camera finds frames like its own. */
 export class CameraRow {
   /**
    * @param {string} uid
@@ -166,10 +166,11 @@ export class CameraRow {
     this.uid = uid;
     this.about = about;
     const kinds = Object.entries(about.lane_kinds);
-    this.lanes = kinds.filter(([, kind]) => kind === "picture").map(([lane]) => lane);
+    const [cameras, others] = ["camera", "picture"].map((one) => kinds.filter(([, kind]) => kind === one).map(([lane]) => lane));
+    this.lanes = [...cameras, ...others];
     /** @type {(Camera | VideoCamera)[]} */
     this.cameras = [];
-    this.finds = this.lanes.map((lane) => h("button", { onclick: () => onFind(lane) }));
+    this.finds = cameras.map((lane) => h("button", { onclick: () => onFind(lane) }));
     this.element = h("div", { class: "cameras" });
     this.showSpan(null);
   }
@@ -194,7 +195,7 @@ export class CameraRow {
   /** @param {Camera | VideoCamera} camera @param {number} index */
   place(camera, index) {
     this.cameras[index] = camera;
-    camera.element.querySelector("figcaption")?.append(" ", this.finds[index]);
+    if (index < this.finds.length) camera.element.querySelector("figcaption")?.append(" ", this.finds[index]);
     return camera.element;
   }
 
