@@ -4,7 +4,7 @@ import { coloursOfLabels, UNLABELLED } from "./base/colours.js";
 import { reasonOf } from "./base/dialogs.js";
 import { debounce, drawPicture, fill, h, say, themed, withCode } from "./base/dom.js";
 import { number, plain, plural } from "./base/format.js";
-import { waitForJob } from "./base/jobs.js";
+import { getComputed } from "./base/jobs.js";
 import { onChangeKey, onKey } from "./base/keys.js";
 import { readState, writeState } from "./base/url_state.js";
 import { askCollection, askReview, askTag } from "./components/annotations.js";
@@ -87,11 +87,8 @@ class MapPage {
     try {
       const asked = { where: state.get("q"), space: state.get("space") || this.space.value, colour: this.colour.value, method: this.method.value };
       const { signal } = this.control;
-      let found = await get("/api/map", { ...asked, fresh: fresh || null }, signal);
-      if (found.job) {
-        await waitForJob(found.job, ({ what }) => fill(this.status, `${what || "waiting for other jobs"} … `, h("a", { href: "/maintenance" }, "Maintenance")), signal);
-        found = await get("/api/map", asked, signal);
-      }
+      const say = (/** @type {Json} */ { what }) => fill(this.status, `${what || "waiting for other jobs"} … `, h("a", { href: "/maintenance" }, "Maintenance"));
+      const found = await getComputed("/api/map", asked, { fresh: fresh || null }, say, signal);
       this.found = found;
       this.colour.value = found.colour;
       for (const option of this.method.options) {

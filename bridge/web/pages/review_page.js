@@ -1,5 +1,5 @@
 // Review queues: what checks and neighbours doubt, one episode after another; each remembers where one was.
-import { address, get, readLabels } from "./base/api.js";
+import { address, get, isAborted, readLabels } from "./base/api.js";
 import { reasonOf } from "./base/dialogs.js";
 import { ended, fill, h, say, withCode } from "./base/dom.js";
 import { plural } from "./base/format.js";
@@ -52,7 +52,7 @@ class ReviewPage {
     this.items = [];
     /** @type {Map<number | undefined, number>} the line of each decision, by its number for undoing */
     this.decided = new Map();
-    this.round = 0;
+    this.control = new AbortController();
     /** @type {string[]} */
     this.labels = [];
     this.example = "";
@@ -117,8 +117,9 @@ class ReviewPage {
 
   /** @param {boolean} [fresh] */
   async load(fresh = false) {
-    this.round += 1;
-    const { round } = this;
+    this.control.abort();
+    this.control = new AbortController();
+    const { signal } = this.control;
     const state = readState();
     fill(this.tabs, Object.entries(QUEUES).map(([name, { title }]) =>
       h("a", { href: address("/review", { queue: name, q: state.get("q") }), "aria-current": name === this.queue ? "page" : false }, title)));
@@ -133,8 +134,7 @@ class ReviewPage {
     }
     fill(this.status, "searching …");
     try {
-      const found = await fetchQueue(this.asked, { fresh, onProgress: (text) => fill(this.status, text), isWanted: () => round === this.round });
-      if (round !== this.round || !found) return;
+      const found = await fetchQueue(this.asked, (text) => fill(this.status, text), { fresh, signal });
       this.items = found.items;
       const others = this.asked.space === null ? 0 : this.space.options.length - 1;
       fill(this.status, QUEUES[this.queue].about, " ", cutOf(this.queue, found),
@@ -146,7 +146,7 @@ class ReviewPage {
       this.show(placeIn(this.asked));
       await this.loadStates();
     } catch (error) {
-      if (round === this.round) fill(this.status, h("span", { class: "problem" }, withCode(reasonOf(error))));
+      if (!isAborted(error)) fill(this.status, h("span", { class: "problem" }, withCode(reasonOf(error))));
     }
   }
 
@@ -192,9 +192,9 @@ class ReviewPage {
 
   /** How the episodes of the queue are reviewed by now. */
   async loadStates() {
-    const { round } = this;
+    const { signal } = this.control;
     await fetchStates(this.items, this.labels);
-    if (round !== this.round) return;
+    if (signal.aborted) return;
     const { count, text } = reviewedOf(this.items);
     this.bar.max = Math.max(1, this.items.length);
     this.bar.value = count;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from pathlib import Path
 
@@ -383,3 +384,20 @@ def test_the_known_folders_are_watched_until_the_job_is_stopped(page, app):
     watch = page.locator(".job.running", has_text="watch")
     watch.get_by_role("button", name="Stop").click()
     page.locator(".job.stopped", has_text="watch").wait_for()
+
+
+def test_a_queue_whose_job_is_stopped_is_not_computed_all_the_same(page, app):
+    others_end = threading.Event()
+    app.archive.jobs.start("another", lambda _: others_end.wait(60))
+    try:
+        page.goto(f"{app.url}/review?queue=duplicates&q=length:>2")
+        page.get_by_text("waiting for other jobs").wait_for()
+        (job,) = [one for one in app.archive.jobs.all() if one.state == "waiting"]
+        job.stopped.set()
+    finally:
+        others_end.set()
+    page.get_by_text("the job was stopped").wait_for()
+    page.wait_for_timeout(1000)
+    assert not [one for one in app.archive.jobs.all() if one.id > job.id]
+    page.get_by_role("button", name="Load").click()  # as one may want it by now
+    page.locator(".queue .rows .row").first.wait_for()

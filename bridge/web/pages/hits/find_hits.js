@@ -1,7 +1,7 @@
 // Asks for hits: episodes, moments, or frames of cameras, whichever the query and its examples are about.
 import { get } from "../base/api.js";
 import { number, plural } from "../base/format.js";
-import { waitForJob } from "../base/jobs.js";
+import { getComputed } from "../base/jobs.js";
 import { isPicture } from "../model/example.js";
 import { quoteValue } from "../model/filter_text.js";
 
@@ -18,12 +18,9 @@ const MOST_COUNTED = 250; // episodes of such a request
  * @param {AbortSignal} signal
  * @param {(text: string) => void} onProgress
  */
-async function ask(path, asked, signal, onProgress) {
-  const found = await get(path, { ...asked, background: true }, signal);
-  if (!found.job) return found;
+function ask(path, asked, signal, onProgress) {
   const say = (/** @type {Json} */ job) => onProgress(job.total ? `reading frames of cameras: ${number(job.done)} of ${plural(job.total, "episode")} …` : "waiting for other jobs …");
-  await waitForJob(found.job, say, signal);
-  return get(path, asked, signal);
+  return getComputed(path, asked, { background: true }, say, signal);
 }
 
 /**

@@ -63,6 +63,6 @@ export function linesOf(queue, items) {
  * @returns {string}
  */
 export function progressOf(job) {
-  if (!job.total) return `${job.what || job.state} …`;
+  if (!job.total) return `${job.what || "waiting for other jobs"} …`;
   return job.done < job.total ? `${job.what}: ${number(job.done)} of ${number(job.total)}` : `${job.what} done, computing the queue …`;
 }

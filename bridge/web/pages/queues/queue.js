@@ -1,12 +1,12 @@
 // Review queues as the server gives them: the lines of one, how each was reviewed, and where one is in it.
 import { address, episodePath, get } from "../base/api.js";
 import { number } from "../base/format.js";
+import { getComputed } from "../base/jobs.js";
 import { linesOf, progressOf } from "../model/queue_lines.js";
 
 /** @typedef {import("../base/api.js").Json} Json */
 /** @typedef {{ queue: string, q: string | null, label: string | null, left: string | null, right: string | null, space: string | null, pieces: string | null }} Queue */
 
-const POLL_MS = 400;
 const MOST = 1000; // lines of a queue
 const AT_ONCE = 250; // episodes whose states one request asks for
 const STATES = ["uid", "name", "review", "tags", "score.rating"];
@@ -38,37 +38,24 @@ export function keepPlace(queue, at) {
 }
 
 /**
- * The lines of a queue, once it is computed, and what is said of it; null where nobody waits for them any more.
+ * The lines of a queue, once it is computed, and what is said of it.
  * @param {Queue} queue
- * @param {{ fresh?: boolean, onProgress?: (text: string) => void, isWanted?: () => boolean }} [options]
- * @returns {Promise<Json | null>}
+ * @param {(text: string) => void} onProgress
+ * @param {{ fresh?: boolean, signal?: AbortSignal }} [options]
+ * @returns {Promise<Json>}
  */
-export async function fetchQueue(queue, { fresh = false, onProgress = () => {}, isWanted = () => true } = {}) {
-  const found = queue.queue === "flagged" ? await fetchFlagged(queue) : await waitFor(queue, fresh, onProgress, isWanted);
-  return found && { ...found, items: linesOf(queue.queue, found.items) };
+export async function fetchQueue(queue, onProgress, { fresh = false, signal } = {}) {
+  const { queue: name, q, ...others } = queue;
+  const found = name === "flagged" ? await fetchFlagged(queue, signal) : await getComputed(
+    `/api/queues/${name}`, { ...others, where: q }, { fresh: fresh || null }, (job) => onProgress(progressOf(job)), signal);
+  return { ...found, items: linesOf(name, found.items) };
 }
 
-/** @param {Queue} queue @returns {Promise<Json>} */
-async function fetchFlagged(queue) {
+/** @param {Queue} queue @param {AbortSignal} [signal] @returns {Promise<Json>} */
+async function fetchFlagged(queue, signal) {
   const where = `flag:* ${queue.q || ""}`.trim();
-  const page = await get("/api/episodes", { where, limit: MOST, sort: "-ingested_at", columns: ["uid", "episode_id", "env", "flag"] });
+  const page = await get("/api/episodes", { where, limit: MOST, sort: "-ingested_at", columns: ["uid", "episode_id", "env", "flag"] }, signal);
   return { items: page.items.map((/** @type {Json} */ row) => ({ ...row, env_id: row.env, reason: row.flag.join(", ") })), total: page.total };
-}
-
-/** @param {Queue} queue @param {boolean} fresh @param {(text: string) => void} onProgress @param {() => boolean} isWanted @returns {Promise<Json | null>} */
-async function waitFor({ queue, q, ...asked }, fresh, onProgress, isWanted) {
-  for (let first = true; isWanted(); first = false) {
-    const found = await get(`/api/queues/${queue}`, { ...asked, where: q, fresh: first && fresh ? true : null });
-    if (!found.job) return found;
-    let { job } = found;
-    while (isWanted() && (job.state === "waiting" || job.state === "running")) {
-      onProgress(progressOf(job));
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      job = await get(`/api/jobs/${job.id}`);
-    }
-    if (job.state === "failed") throw new Error(job.error);
-  }
-  return null;
 }
 
 /**

@@ -29,8 +29,8 @@ export class QueuePlace {
 
   /** Ask for the queue. */
   async load() {
-    const found = await fetchQueue(this.queue, { onProgress: (text) => fill(this.turns, text) });
-    this.items = found?.items ?? [];
+    const found = await fetchQueue(this.queue, (text) => fill(this.turns, text));
+    this.items = found.items;
     if (this.items[this.at]?.uid !== this.uid) this.at = this.items.findIndex((one) => one.uid === this.uid);
     const item = this.items[this.at];
     if (item) {

@@ -94,7 +94,7 @@ test("a queue whose stage is done is not finished", () => {
   const job = { what: "vectors", done: 1999, total: 2000, state: "running" };
   assert.equal(progressOf(job), "vectors: 1,999 of 2,000");
   assert.equal(progressOf({ ...job, done: 2000 }), "vectors done, computing the queue …");
-  assert.equal(progressOf({ what: "", total: 0, state: "waiting" }), "waiting …");
+  assert.equal(progressOf({ what: "", total: 0, state: "waiting" }), "waiting for other jobs …");
 });
 
 test("what nobody would see in a name is written out, and other scripts are left alone", () => {
