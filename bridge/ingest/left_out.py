@@ -48,7 +48,7 @@ class UnreadArrays:
         named = ", ".join(self._state(one) for one in self.arrays[:_MOST_NAMED])
         more = f" and {len(self.arrays) - _MOST_NAMED} more" if len(self.arrays) > _MOST_NAMED else ""
         if not self.undescribed:
-            return f"arrays that no lane can hold: {named}{more}; `wshard show EPISODE` lists them as left_out"
+            return f"left out: {named}{more}; `wshard show EPISODE` lists them as left_out"
         line = f'{json.dumps(self.arrays[0].path, ensure_ascii=False)} = "observation" (or "metadata")'
         place = find_layout(self.format).file
         return f"arrays not in the description: {named}{more}; to read one, add {line} below [arrays] in {place}"

@@ -52,7 +52,7 @@ def test_arrays_that_a_description_leaves_out_are_named_until_it_has_them(folder
 def test_arrays_that_no_lane_can_hold_are_named_with_the_reason(folder):
     (folder / "own.toml").write_text(LAYOUT.format(rest="observation"))
     shown = ingest(folder, ("--layout", "own.toml"))
-    assert "no lane can hold: records ([('a', '<f4')] [30]; 5 of 5 episodes)" in shown.stderr
+    assert "left out: records ([('a', '<f4')] [30]; 5 of 5 episodes)" in shown.stderr
 
 
 def test_many_arrays_are_counted(folder):

@@ -24,6 +24,7 @@ CAMERA, NUMBERS, TEXTS = range(3)
 _NS: Final = 1e9
 _DIGITS: Final = 6
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?) *hz", re.IGNORECASE)
+_FEW, _SHARE = 2, 0.05  # of a topic's messages that may lie outside
 _MAX_STEPS: Final = 10_000_000
 
 
@@ -51,6 +52,12 @@ class EpisodeClock:
             return np.arange(len(stamps))
         found = np.searchsorted(stamps, self.stamps, side="right") - 1
         return np.maximum(found, 0)
+
+    def misses(self, stamps: NDArray[np.int64]) -> bool:
+        """Return whether many messages of a topic come more than a step before the first timestep or after the last."""
+        step = _NS / self.hz if self.hz else 0.0
+        inside = stamps.searchsorted(self.stamps[-1] + step, side="right") - stamps.searchsorted(self.stamps[0] - step)
+        return len(stamps) - int(inside) > max(_FEW, _SHARE * len(stamps))
 
     def describe(self) -> dict[str, Any]:
         """Return its metadata."""

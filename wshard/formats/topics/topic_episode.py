@@ -18,7 +18,7 @@ from wshard.core.media.frames import ImageFrames
 from wshard.core.media.image_header import read_image_header
 from wshard.core.types import TimebaseSpec
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
-from wshard.formats.topics.clock import CAMERA, NUMBERS, TEXTS, choose_clock, named_clock
+from wshard.formats.topics.clock import CAMERA, HOUSEKEEPING, NUMBERS, TEXTS, choose_clock, named_clock
 from wshard.formats.topics.decoders import choose_decoder
 from wshard.formats.topics.images import encoded_image, holds_encoded_images, holds_raw_images, raw_image
 from wshard.formats.topics.topic_columns import ColumnsBuilder, TopicColumns
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _ACTION: Final = re.compile("cmd|action|command", re.IGNORECASE)
 _HIDDEN: Final = re.compile("(^|/)_")  # topics that the action servers of ROS 2 use among themselves
+_OUTSIDE: Final = "many of its messages come before or after those of the clock: --map TOPIC=clock names another"
 _TASKS: Final = frozenset({"task", "instruction", "language_instruction"})
 
 _SUCCESS: Final = {"true": True, "1": True, "false": False, "0": False}  # in metadata of MCAP, which are texts
@@ -178,6 +179,8 @@ class TopicEpisode:
     def _metadata(self) -> dict[str, Any]:
         found: dict[str, Any] = dict(self._log.notes)
         left_out = {**self._log.left_out, **self._left_out}
+        shown = [name for name in [*self._columns, *self._cameras] if name not in HOUSEKEEPING]
+        left_out |= {name: _OUTSIDE for name in shown if self._clock.misses(self._stamps[name])}
         for topic, columns in self._columns.items():
             name = _name_of(topic)
             found |= {f"{name}/{path}": value for path, value in columns.constants.items()}
