@@ -12,16 +12,15 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from wshard.core.messages import public_url
 from wshard.errors import UnknownIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-TOKEN_VARIABLE: Final = "DEEPDATA_TOKEN"  # noqa: S105  (a name, not a secret)
 TENANT_VARIABLE: Final = "DEEPDATA_TENANT"
 RPM_VARIABLE: Final = "DEEPDATA_RPM"
 
@@ -32,7 +31,17 @@ _SERVER_RPM: Final = 100
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,16}")
 _TENANT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECONDS: Final = re.compile(r"\d{1,6}(\.\d{1,6})?")
-_OPTIONS: Final = ("tenant", "rpm", "ef", "batch", "timeout")
+
+
+class UrlForm(NamedTuple):
+    """What the URLs of a kind of server may have, and the environment variable of its token; scheme: without an s."""
+
+    scheme: str
+    options: Sequence[str]
+    token_variable: str
+
+
+DEEPDATA: Final = UrlForm("http", ("tenant", "rpm", "ef", "batch", "timeout"), "DEEPDATA_TOKEN")
 
 
 @dataclass(frozen=True)
@@ -58,31 +67,33 @@ class Settings:
         return f"{self.base}/{self.prefix}" + (f"?tenant={self.tenant}" if self.tenant else "")
 
 
-def read_settings(url: str, token: str | None = None, environment: Mapping[str, str] | None = None) -> Settings:
+def read_settings(
+    url: str, token: str | None = None, environment: Mapping[str, str] | None = None, *, form: UrlForm = DEEPDATA
+) -> Settings:
     """Return the settings of a URL; an argument counts before the URL, the URL before the environment.
 
     Raises UnknownIndexError for any other URL.
     """
     variables = os.environ if environment is None else environment
-    parts = _split(url)
+    parts = _split(url, form.scheme)
     options = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
     prefix = parts.path.strip("/") or "wshard"
-    base = _base(parts, url)
-    if unknown := sorted(set(options) - set(_OPTIONS)):
+    base = _base(parts, url, form.scheme)
+    if unknown := sorted(set(options) - set(form.options)):
         # An option without a value may be a misplaced token, and is not shown.
         found = ", ".join(name for name in unknown if options[name]) or "others"
         raise UnknownIndexError(
-            f"expected options among {', '.join(_OPTIONS)} in {public_url(url)}, found {found} "
-            f"(a token goes before the host, http://TOKEN@HOST, or in {TOKEN_VARIABLE})"
+            f"expected options among {', '.join(form.options)} in {public_url(url)}, found {found} "
+            f"(a token goes before the host, {form.scheme}://TOKEN@HOST, or in {form.token_variable})"
         )
     if not _PREFIX.fullmatch(prefix):
         raise UnknownIndexError(
-            f"expected http://host:port/PREFIX with up to 16 letters, digits, _ or -, found {public_url(url)}"
+            f"expected {form.scheme}://host:port/PREFIX with up to 16 letters, digits, _ or -, found {public_url(url)}"
         )
     tenant = options.get("tenant") or variables.get(TENANT_VARIABLE) or None
     if tenant is not None and not _TENANT.fullmatch(tenant):
         raise UnknownIndexError(f"expected a tenant of up to 64 letters, digits, _ or -, found {tenant!r}")
-    token = token or unquote(parts.username or parts.password or "") or variables.get(TOKEN_VARIABLE) or None
+    token = token or unquote(parts.username or parts.password or "") or variables.get(form.token_variable) or None
     if token is not None and not (token.isascii() and token.isprintable()):
         raise UnknownIndexError(f"expected a token of ASCII characters for {base}, found other characters")
     return Settings(
@@ -97,21 +108,21 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
     )
 
 
-def _split(url: str) -> SplitResult:
+def _split(url: str, scheme: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as error:
-        raise UnknownIndexError(f"expected http://host:port, found {public_url(url)}") from error
+        raise UnknownIndexError(f"expected {scheme}://host:port, found {public_url(url)}") from error
 
 
-def _base(parts: SplitResult, url: str) -> str:
+def _base(parts: SplitResult, url: str, scheme: str) -> str:
     try:
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        wrong = f"expected http://host:port with a port from 0 to 65535, found {public_url(url)}"
+        wrong = f"expected {scheme}://host:port with a port from 0 to 65535, found {public_url(url)}"
         raise UnknownIndexError(wrong) from error
-    if parts.scheme not in ("http", "https") or not host:
-        raise UnknownIndexError(f"expected http://host:port, found {public_url(url)}")
+    if parts.scheme not in (scheme, f"{scheme}s") or not host:
+        raise UnknownIndexError(f"expected {scheme}://host:port, found {public_url(url)}")
     netloc_host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{netloc_host}" + (f":{port}" if port is not None else "")
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from bridge.index.deepdata.index import DeepDataIndex
-from bridge.index.deepdata.settings import TOKEN_VARIABLE, read_settings
+from bridge.index.deepdata.settings import UrlForm, read_settings
 from bridge.index.milvus.server import SCHEME, MilvusServer
-from wshard.core.messages import public_url
-from wshard.errors import UnknownIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +21,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from embedders.space import Space
 
-MILVUS_TOKEN: Final = "MILVUS_TOKEN"  # noqa: S105  (a name, not a secret)
-_OPTIONS: Final = frozenset({"ef", "batch", "timeout"})
+_FORM: Final = UrlForm(f"{SCHEME}http", ("ef", "batch", "timeout"), "MILVUS_TOKEN")
 
 
 def _reach(
@@ -54,10 +51,9 @@ def open_milvus(url: str, catalog: Catalog, folder: Path, token: str | None = No
 
     See deepdata.settings; a TOKEN is USER:PASSWORD or an API key, else MILVUS_TOKEN. Raises UnknownIndexError.
     """
-    found = read_settings(url.partition("+")[2], token, {TOKEN_VARIABLE: os.environ.get(MILVUS_TOKEN, "")})
+    environment = {_FORM.token_variable: os.environ.get(_FORM.token_variable, "")}  # not DeepData's tenant and limits
+    found = read_settings(url, token, environment, form=_FORM)
     parts = urlsplit(url)
     if token is None and parts.password:
         found = replace(found, token=unquote(f"{parts.username}:{parts.password}"))
-    if {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)} - _OPTIONS:
-        raise UnknownIndexError(f"expected options among {', '.join(sorted(_OPTIONS))} in {public_url(url)}")
-    return MilvusIndex(catalog, folder, replace(found, base=SCHEME + found.base))
+    return MilvusIndex(catalog, folder, found)

@@ -50,15 +50,19 @@ def test_everything_is_not_filtered():
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("milvus+http://", "expected http://host:port"),
-        ("milvus+http://secret:word@host?rpm=3", "expected options among batch, ef, timeout in milvus.http://"),
-        ("milvus+http://host?tenant=a", "expected options among batch, ef, timeout"),
+        ("milvus+http://", r"expected milvus\+http://host:port"),
+        ("milvus+http://host:99999", r"expected milvus\+http://host:port"),
+        ("milvus+http://host/a/b", r"expected milvus\+http://host:port/PREFIX"),
+        ("milvus+http://secret:word@host?rpm=3", r"expected options among ef, batch, timeout in milvus\+http://"),
+        ("milvus+http://host?tenant=a", "expected options among ef, batch, timeout in .*found tenant "),
+        ("milvus+http://host?zz=1", r"found zz \(.*milvus\+http://TOKEN@HOST, or in MILVUS_TOKEN\)"),
     ],
 )
 def test_other_urls_are_refused_without_what_they_hide(url, expected, catalog, tmp_path):
     with pytest.raises(UnknownIndexError, match=expected) as caught:
         open_milvus(url, catalog, tmp_path)
     assert "word" not in str(caught.value)
+    assert "DEEPDATA_TOKEN" not in str(caught.value)
 
 
 def test_tokens_come_from_the_url_or_the_environment(catalog, tmp_path, monkeypatch):
