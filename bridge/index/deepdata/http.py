@@ -68,6 +68,7 @@ class Wire:
         self._throttle = throttle or Throttle(settings.rpm)
         self._waiting = Waiting(settings.base)
         self._rpm = settings.rpm
+        self._advice_on_token = settings.advice_on_token
         self.base = settings.base
         self.breaks = 0
         self._pool = _Pool()
@@ -179,7 +180,7 @@ class Wire:
             return _parse(response.content, request_name)
         message = f"{request_name} was answered with {status}: {' '.join(text.split())[:300]}"
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise IndexAccessError(message)
+            raise IndexAccessError(f"{message} ({self._advice_on_token})")
         if status == httpx.codes.TOO_MANY_REQUESTS or status in _GATEWAY:
             raise IndexUnreachableError(message)
         if _NO_COLLECTION.search(text):

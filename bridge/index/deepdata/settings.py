@@ -60,11 +60,18 @@ class Settings:
     batch: int = 250
     timeout: float | None = None
     attempts: int = 5
+    token_variable: str = DEEPDATA.token_variable
 
     @property
     def place(self) -> str:
         """The name of this index in the ledger, without credentials and settings that may change."""
         return f"{self.base}/{self.prefix}" + (f"?tenant={self.tenant}" if self.tenant else "")
+
+    @property
+    def advice_on_token(self) -> str:
+        """What helps where the server refuses access."""
+        fault = "the token given does not suffice" if self.token else "no token was given"
+        return f"{fault}: set {self.token_variable}, or write TOKEN@ before the host"
 
 
 def read_settings(
@@ -105,6 +112,7 @@ def read_settings(
         ef_search=_number("ef", options.get("ef", "200"), 1, CAP),
         batch=_number("batch", options.get("batch", "250"), 1, CAP),
         timeout=_seconds(options.get("timeout")),
+        token_variable=form.token_variable,
     )
 
 

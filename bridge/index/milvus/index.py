@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from embedders.space import Space
 
-_FORM: Final = UrlForm(f"{SCHEME}http", ("ef", "batch", "timeout"), "MILVUS_TOKEN")
+FORM: Final = UrlForm(f"{SCHEME}http", ("ef", "batch", "timeout"), "MILVUS_TOKEN")
 
 
 def _reach(
@@ -51,8 +51,8 @@ def open_milvus(url: str, catalog: Catalog, folder: Path, token: str | None = No
 
     See deepdata.settings; a TOKEN is USER:PASSWORD or an API key, else MILVUS_TOKEN. Raises UnknownIndexError.
     """
-    environment = {_FORM.token_variable: os.environ.get(_FORM.token_variable, "")}  # not DeepData's tenant and limits
-    found = read_settings(url, token, environment, form=_FORM)
+    environment = {FORM.token_variable: os.environ.get(FORM.token_variable, "")}  # not DeepData's tenant and limits
+    found = read_settings(url, token, environment, form=FORM)
     parts = urlsplit(url)
     if token is None and parts.password:
         found = replace(found, token=unquote(f"{parts.username}:{parts.password}"))

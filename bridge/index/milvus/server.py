@@ -173,7 +173,7 @@ class MilvusServer:
         ):
             if any(mark in text.lower() for mark in marks):
                 self.breaks += kind is IndexUnreachableError
-                return kind(said)
+                return kind(f"{said} ({self._settings.advice_on_token})" if kind is IndexAccessError else said)
         return IndexRefusedError(said, code, text)
 
 

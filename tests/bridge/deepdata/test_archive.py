@@ -69,9 +69,12 @@ def test_a_token_is_taken_from_the_argument_the_url_and_the_environment(episodes
         assert found(plain, archive, query) == right
         with (
             TrajectoryRetriever(inside, archive=archive, token="wrong") as retriever,
-            pytest.raises(IndexAccessError, match="401: unauthorized"),
+            pytest.raises(IndexAccessError, match=r"401: unauthorized.*does not suffice: set DEEPDATA_TOKEN"),
         ):
             retriever.search_similar_episodes(query)
+        monkeypatch.delenv("DEEPDATA_TOKEN")
+        with pytest.raises(IndexAccessError, match=r"401: unauthorized.*\(no token was given: set DEEPDATA_TOKEN"):
+            found(plain, archive, query)
     with pytest.raises(UnknownIndexError, match="found the embedded index"):
         TrajectoryRetriever(archive, token="right")
 

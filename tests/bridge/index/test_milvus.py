@@ -7,12 +7,14 @@ import sys
 import pytest
 
 from bridge.index.deepdata.filters import compile_where
+from bridge.index.deepdata.settings import read_settings
 from bridge.index.milvus.expressions import expression
-from bridge.index.milvus.index import open_milvus
+from bridge.index.milvus.index import FORM, open_milvus
+from bridge.index.milvus.server import MilvusServer
 from bridge.testing.brute_force import make_space
 from catalog import EVERYTHING, Catalog
 from catalog.filters.where import Compare
-from wshard.errors import MissingExtraError, UnknownIndexError
+from wshard.errors import IndexAccessError, MissingExtraError, UnknownIndexError
 
 
 @pytest.fixture
@@ -76,6 +78,15 @@ def test_tokens_come_from_the_url_or_the_environment(catalog, tmp_path, monkeypa
         with open_milvus(url, catalog, tmp_path) as index:
             assert index._settings.token == token
             assert index._settings.place == f"{url.partition(':')[0]}://host/wshard"
+
+
+def test_a_refusal_says_where_a_token_is_given():
+    text = "call unauthenticated: auth check failure"
+    for url, fault in (("milvus+http://host", "no token was given"), ("milvus+http://key@host", "does not suffice")):
+        server = MilvusServer(read_settings(url, environment={}, form=FORM))
+        error = server._translate("search", text, 0)
+        assert isinstance(error, IndexAccessError)
+        assert f"{fault}: set MILVUS_TOKEN" in str(error)
 
 
 def test_without_pymilvus_its_extra_is_named(catalog, tmp_path, monkeypatch):
