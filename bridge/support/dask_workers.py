@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from concurrent.futures import CancelledError
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bridge.support.blas_threads import blas_threads
 from bridge.support.sendable import check_sendable
+from bridge.support.waiting import Waiting
 from wshard import __version__
 from wshard.core.files.schemes import place_of
 from wshard.core.messages import shown
@@ -24,6 +26,7 @@ Result = TypeVar("Result")
 
 SCHEME: Final = "dask://"
 _CONNECT: Final = 10.0  # seconds to wait for the scheduler
+_LOG: Final = logging.getLogger(__name__)  # see Waiting
 _WORKERLESS: Final = 60.0  # seconds without any worker after which the work ends
 _POLL: Final = 5.0
 _PARTS: Final = 4  # into which a batch that ends workers is divided
@@ -66,7 +69,8 @@ class DaskWorkers:
 
     def check_each(self) -> None:
         """Raise IngestError unless every worker has this version and sees the places."""
-        with _scheduler_errors(self._client):
+        waiting = Waiting(_name(self._client))
+        with _scheduler_errors(self._client), waiting.announce(["no answer yet of all workers"]):
             answers = self._client.run(_find_fault, __version__, self._places, on_error="return")
         for worker, answer in answers.items():
             if answer is not None:
@@ -116,7 +120,7 @@ class DaskWorkers:
             return future.result()
 
     def _wait_until_done(self, future: Any) -> None:
-        seen = time.monotonic()
+        seen, said = time.monotonic(), False
         while not future.done():
             with _scheduler_errors(self._client):
                 try:
@@ -124,6 +128,9 @@ class DaskWorkers:
                 except TimeoutError:
                     if self._ask():
                         seen = time.monotonic()
+                    elif not said:
+                        said = True
+                        _LOG.warning("%s: no worker; waiting for one up to %.0f s", _name(self._client), _WORKERLESS)
             if time.monotonic() - seen > _WORKERLESS:
                 raise IngestError(
                     f"{_name(self._client)}: no worker for {_WORKERLESS:.0f} s; committed work is safe: start workers "
@@ -189,12 +196,13 @@ def _is_there(uri: str) -> bool:
     return place.is_dir() or place.is_file()
 
 
-def connect(address: str, failure: type[Exception]) -> Any:
-    """Return a client of the cluster at dask://HOST:PORT; raises `failure` without one, MissingExtraError."""
+def connect(address: str, failure: type[Exception], seconds: float = _CONNECT) -> Any:
+    """Return a client of the cluster at dask://HOST:PORT; raises `failure` without one in time, MissingExtraError."""
     distributed = import_library("distributed", "dask")
     host = address.removeprefix(SCHEME).rstrip("/")
     try:
-        return distributed.Client(f"tcp://{host}", timeout=_CONNECT, set_as_default=False, name="wshard")
+        with Waiting(address).announce(["no answer yet of its scheduler"]):
+            return distributed.Client(f"tcp://{host}", timeout=seconds, set_as_default=False, name="wshard")
     except (OSError, ValueError) as error:
         raise failure(f"{address}: expected the scheduler of a Dask cluster: {error}") from error
 

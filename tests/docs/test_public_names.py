@@ -46,7 +46,7 @@ DOCUMENTED = {
     "embedders.image.testing",
     "wshard.formats.contract",
 }
-NOT_IMPORTED = {"bridge.index.deepdata.waiting", "wshard.partial"} | {  # entry points
+NOT_IMPORTED = {"bridge.support.waiting", "wshard.partial"} | {  # entry points
     *("wshard.sources", "wshard.sinks", "wshard.embedders", "wshard.indexes"),
 }
 BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -12,12 +12,14 @@ import sys
 import time
 from contextlib import ExitStack
 from random import Random
+from threading import Timer
 
 import numpy as np
 import pytest
 from bridge_episodes import episode, save, vectors_of
 from dask_cluster import client_of, running_scheduler, running_worker, say_who, square_all
 
+from bridge.support.dask_workers import connect
 from bridge.support.workers import workers
 from wshard import TrajectoryIngestor
 from wshard.errors import IngestError
@@ -93,6 +95,36 @@ def test_wrong_addresses_clusters_without_workers_and_lost_schedulers_are_said(t
             os.killpg(scheduler.pid, signal.SIGKILL)
             with pytest.raises(IngestError, match="does not answer any more; committed work is safe"):
                 list(results)
+
+
+def test_waiting_for_a_scheduler_or_for_workers_is_said(tmp_path, monkeypatch, caplog):
+    with pytest.raises(IngestError, match="expected the scheduler of a Dask cluster"):
+        connect("dask://127.0.0.1:1", IngestError, 3)
+    assert "waiting for dask://127.0.0.1:1: no answer yet of its scheduler" in caplog.text
+    monkeypatch.setattr("bridge.support.dask_workers._POLL", 0.1)
+    monkeypatch.setattr("bridge.support.dask_workers._WORKERLESS", 1.0)
+    with running_scheduler(tmp_path) as (_, address), ExitStack() as started:
+        started.enter_context(running_worker(tmp_path, address))
+        with workers(1, f"dask://{address}") as pool:
+            results = pool.each(say_who, ([number] for number in range(100)))
+            next(results)
+            started.close()
+            with pytest.raises(IngestError, match="no worker for 1 s"):
+                list(results)
+    assert caplog.text.count("no worker; waiting for one up to 1 s") == 1
+
+
+def test_a_stopped_worker_is_said_before_it_answers(tmp_path, caplog):
+    with running_scheduler(tmp_path) as (_, address), running_worker(tmp_path, address):
+        with client_of(address) as client:
+            worker = client.submit(os.getpid, pure=False).result()
+        os.kill(worker, signal.SIGSTOP)
+        going_on = Timer(4, os.kill, (worker, signal.SIGCONT))
+        going_on.start()
+        with workers(1, f"dask://{address}") as pool:
+            assert [*pool.each(square_all, [[3]])] == [[9]]
+        going_on.join()
+    assert f"waiting for dask://{address}: no answer yet of all workers" in caplog.text
 
 
 class Cluster(ExitStack):

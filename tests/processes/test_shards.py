@@ -92,6 +92,17 @@ def test_a_killed_worker_is_said_and_its_shard_is_started_again_elsewhere(cluste
         index._engine._client.wait_for_workers(2, timeout=60)  # for other tests, the cluster starts another one
 
 
+def test_a_scheduler_is_waited_for_no_longer_than_the_url_says(lab):
+    with (
+        Catalog.open(lab / "catalog.db") as catalog,
+        open_shards("dask://127.0.0.1:1/lab?timeout=1", catalog, lab) as index,
+    ):
+        started = time.monotonic()
+        with pytest.raises(IndexUnreachableError, match="expected the scheduler of a Dask cluster"):
+            index.count(space_of(catalog)[0])
+        assert time.monotonic() - started < 6
+
+
 @pytest.mark.long
 def test_a_stopped_worker_is_silent_until_it_goes_on_and_a_lost_scheduler_is_said(tmp_path, lab):
     with (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import httpx
 
 from bridge.index.deepdata.rate_limit import Throttle
-from bridge.index.deepdata.waiting import Waiting
+from bridge.support.waiting import Waiting
 from wshard.errors import (
     IndexAccessError,
     IndexDamagedError,

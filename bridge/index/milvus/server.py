@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.index.deepdata.messages import Collection, Found, Stored
-from bridge.index.deepdata.waiting import Waiting
 from bridge.index.milvus.expressions import expression
+from bridge.support.waiting import Waiting
 from wshard.core.plugins import import_library
 from wshard.errors import (
     IndexAccessError,

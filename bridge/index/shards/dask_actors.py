@@ -26,10 +26,10 @@ _CLOSING: Final = 10.0  # seconds
 class DaskActors:
     """See Engine; an actor is the future of it, and all those of one name are a published data set."""
 
-    def __init__(self, address: str, location: str) -> None:
+    def __init__(self, address: str, location: str, seconds: float) -> None:
         self._address = address
         self._location = location
-        self._client = connect(address, IndexUnreachableError)
+        self._client = connect(address, IndexUnreachableError, seconds)
         self._actors: dict[str, Any] = {}  # by the key of the future
 
     def places(self) -> Sequence[str]:

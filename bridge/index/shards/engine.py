@@ -16,7 +16,7 @@ Actors = list[list[Any]]
 class Engine(Protocol):
     """Starts Shards as actors, finds them again, and carries calls to them; the actors outlive it.
 
-    Methods raise IndexUnreachableError if the cluster itself does not answer.
+    Methods raise IndexUnreachableError if the cluster itself does not answer; made with the seconds to wait for it.
     """
 
     def places(self) -> Sequence[str]:

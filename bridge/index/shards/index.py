@@ -219,7 +219,7 @@ class ShardedIndex(VectorIndex):
     def _cluster(self) -> Engine:
         """The cluster, connected to on first use."""
         if self._engine is None:
-            self._engine = _ENGINES[self._url.engine](self._url.address, self._catalog.location)
+            self._engine = _ENGINES[self._url.engine](self._url.address, self._catalog.location, self._url.timeout)
         return self._engine
 
     def _connect(self) -> dict[Share, list[Any]]:
@@ -246,7 +246,7 @@ class ShardedIndex(VectorIndex):
         return self._cluster.start(self._url.name, self._url.shards or len(places), replicas)
 
 
-_ENGINES: Final[Mapping[str, Callable[[str, str], Engine]]] = {"dask": DaskActors, "ray": RayActors}
+_ENGINES: Final[Mapping[str, Callable[[str, str, float], Engine]]] = {"dask": DaskActors, "ray": RayActors}
 
 
 def open_shards(url: str, catalog: Catalog, _folder: Path, token: str | None = None) -> ShardedIndex:

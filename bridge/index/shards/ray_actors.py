@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bridge.index.shards.shard import Reply
 
 _NAMESPACE: Final = "wshard"
-_CONNECT: Final = 10.0  # seconds
 _NAME: Final = re.compile(r"(.+)/([0-9]+)-of-([0-9]+)/([0-9]+)-of-([0-9]+)")
 
 
@@ -45,10 +44,10 @@ class RayActor(NamedTuple):
 class RayActors:
     """See Engine; an actor is its name, under which it is made once, whoever does."""
 
-    def __init__(self, address: str, location: str) -> None:
+    def __init__(self, address: str, location: str, seconds: float) -> None:
         self._address = address
         self._location = location
-        self._library = _connect(address)
+        self._library = _connect(address, seconds)
         self._handles: dict[RayActor, Any] = {}
 
     @property
@@ -142,12 +141,12 @@ _addresses: list[str] = []  # what this process has connected to, at most one
 _lock = threading.Lock()
 
 
-def _connect(address: str) -> Any:
+def _connect(address: str, seconds: float) -> Any:
     """Return Ray, connected; a process has one connection, and that of a program that uses Ray itself is taken."""
     ray = import_library("ray", "ray")
     with _lock:
         if not ray.is_initialized():
-            _begin(ray, address)
+            _begin(ray, address, seconds)
             _addresses[:] = [address]
         elif _addresses not in ([], [address]):
             raise UnknownIndexError(
@@ -156,11 +155,11 @@ def _connect(address: str) -> Any:
     return ray
 
 
-def _begin(ray: Any, address: str) -> None:
+def _begin(ray: Any, address: str, seconds: float) -> None:
     host, _, port = address.rpartition("/")[2].rpartition(":")
     logging.getLogger("ray.client_builder").setLevel(logging.WARNING)  # it would say what it has been given
     try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT).close()  # Ray would try for 30 s
+        socket.create_connection((host, int(port)), timeout=seconds).close()  # Ray would try for 30 s
         ray.init(address, namespace=_NAMESPACE, log_to_driver=False)
     except (OSError, RuntimeError, ValueError) as error:
         raise IndexUnreachableError(f"{address}: expected the client server of a Ray cluster: {error}") from error

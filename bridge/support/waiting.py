@@ -1,4 +1,4 @@
-"""Time limits of requests to a server, and messages about long waits."""
+"""Time limits of requests to a server or cluster, and messages about long waits."""
 
 from __future__ import annotations
 
