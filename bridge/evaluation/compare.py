@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
 
+_OF_WHOLES: Final = 4000  # queries where whole episodes are compared: among 20,000 each costs 3 ms
 _OF_WINDOWS: Final = (100, 500)  # queries where windows are compared: among 1,000 each costs 12 ms
 _WORK: Final = 1e11  # products that comparing windows may take before fewer queries are made: about a minute
 _BY_SEARCH: Final = 100  # queries of the search as it ranks by default: each costs up to 0.1 s
@@ -65,10 +66,10 @@ def evaluate_label(
 ) -> list[Evaluated]:
     """Evaluate the retrieval of episodes with the same label in each active Space; largest Space first, then by mAP.
 
-    Leave-one-out over the episodes that match the filter. label: see labelling.label_field. Episodes with several
-    windows are compared by the best ones (see leave_one_out_of_windows), with up to 500 evenly spread queries, or fewer
-    (at least 100) with hundreds of thousands of windows. Raises QueryError if no Space has two episodes with the same
-    label, FilterError.
+    Leave-one-out over the episodes that match the filter, of which up to 4,000, evenly spread, are queries. label: see
+    labelling.label_field. Episodes with several windows are compared by the best ones (see leave_one_out_of_windows),
+    with up to 500 queries, or fewer (at least 100) with hundreds of thousands of windows. Raises QueryError if no Space
+    has two episodes with the same label, FilterError.
     """
     results = []
     for row in archive.catalog.vectors.spaces("active"):
@@ -83,10 +84,12 @@ def evaluate_label(
             continue  # no episode has another one with its label
         lanes = ", ".join(lane.name for lane in space.lanes)
         watch = Labelled(progress or Silent(), f"{space.embedder} over {lanes}, {space.windows}")
+        query_items = _spread(_find_answerable(label_names), _count_queries(vectors))
         if space.windows.whole:
-            scores = leave_one_out(vectors.vectors, label_names, metric=space.metric, k=k, progress=watch)
+            scores = leave_one_out(
+                vectors.vectors, label_names, query_items=query_items, metric=space.metric, k=k, progress=watch
+            )
         else:
-            query_items = _spread(_find_answerable(label_names), _count_queries(vectors))
             scores = leave_one_out_of_windows(
                 vectors.vectors,
                 vectors.starts,
@@ -148,7 +151,9 @@ def evaluate_search(
 
 
 def _count_queries(vectors: EpisodeVectors) -> int:
-    """Return the number of query episodes with several windows: each compares its windows with those of all others."""
+    """Return the number of query episodes: one with several windows compares these with those of all others."""
+    if vectors.space.windows.whole:
+        return _OF_WHOLES
     least, most = _OF_WINDOWS
     work_per_query = vectors.vectors.size * len(vectors.vectors) / len(vectors.episodes)
     return int(np.clip(_WORK / work_per_query, least, most))

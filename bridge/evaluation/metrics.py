@@ -65,29 +65,31 @@ class Scores(Figures):
     of_labels: tuple[OfLabel, ...] = ()
 
 
-def leave_one_out(
+def leave_one_out(  # noqa: PLR0913  (most of them by name)
     vectors: NDArray[Any],
     labels: Sequence[str],
     *,
     queries: NDArray[Any] | None = None,
+    query_items: Ints | None = None,
     metric: str = COSINE,
     k: int = 10,
     progress: Progress | None = None,
 ) -> Scores:
     """Score the ranking by a metric: each vector [N, E] is a query for the others with its label.
 
-    queries: [N, E] alternative queries, one per vector (for example, the same episodes disturbed). Average precision is
+    queries: [N, E] alternative queries, one per vector (for example, the same episodes disturbed). query_items: the
+    places of those that are queries [Q]; None = all. Average precision is
     the mean, over the ranks of the relevant, of relevant-so-far / rank. A label of a single vector gives no query.
     Raises ValueError without any query.
     """
     rows = _as_compared(vectors, metric)
     vectors_of_queries = rows if queries is None else _as_compared(queries, metric)
-    everyone = np.arange(len(rows))
+    items = np.arange(len(rows)) if query_items is None else query_items
 
     def compare(places: Ints) -> Floats:
         return _similar(vectors_of_queries[places], rows, metric)
 
-    return leave_one_out_by(compare, labels, everyone, k=k, progress=progress)
+    return leave_one_out_by(compare, labels, items, k=k, progress=progress)
 
 
 def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)

@@ -509,6 +509,8 @@ def test_evaluation_queries_episodes_that_can_be_queries(tmp_path, monkeypatch):
             (of_label,) = one.scores.of_labels
             assert (of_label.label, of_label.size, one.episodes) == ("task-3", 3, 6)
         assert sorted(one.scores.queries for one in found) == [2, 3, 3]
+        monkeypatch.setattr(compare, "_OF_WHOLES", 2)
+        assert [one.scores.queries for one in evaluate_label(archive, "env") if one.space.windows.whole] == [2]
         rewrite(tmp_path / "task-3" / "task-3-1.wshard", episode(3, 9, id="task-3-1"))
         assert evaluate_search(archive, "env").scores.queries == 2
 
