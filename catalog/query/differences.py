@@ -109,7 +109,7 @@ def _find_facets(
     formats = ["format"] * (least != most)
     written = [name for name in ("review", "tag", "flag", "collection") if _has(query, name)]
     keys = _find_keys(values, own)
-    common = [key for key in keys if own[key].count(None) <= (1 - _COMMON) * len(own[key])]
+    common = [key for key in keys if not _is_of_place(key) and own[key].count(None) <= (1 - _COMMON) * len(own[key])]
     first = ("env", *tasks, "success", *common[:_MOST_KEYS], *places, *formats, *written)
     others = (*keys, "folder", "path", *sorted(own))
     return first, tuple(name for name in dict.fromkeys(others) if name not in first)
@@ -120,13 +120,18 @@ def _find_keys(values: Mapping[str, list[Any]], own: Mapping[str, list[Any]]) ->
     known = {_divide(values[name]) for name in values}
     formats = values["format"]
     weights: dict[str, float] = {}
-    for key, everything in sorted(own.items()):
+    for key, everything in sorted(own.items(), key=lambda item: (_is_of_place(item[0]), item[0])):
         if len({*zip(formats, _written(everything), strict=True)}) == len({*formats}):
             continue  # what the files of a format have, or none
         if _has_few(everything, most=_MOST_VALUES) and _divide(everything) not in known:
             known.add(_divide(everything))
             weights[key] = _tell_apart(everything)
     return sorted(weights, key=lambda key: -weights[key])
+
+
+def _is_of_place(key: str) -> bool:
+    """Return whether a key names a topic or a file of the recording, which says little about what happens in it."""
+    return "/" in key
 
 
 def _find_labels(values: Mapping[str, list[Any]]) -> tuple[str, ...]:

@@ -80,6 +80,24 @@ def test_few_values_of_several_episodes_each_are_facets(catalog):
     assert find_differences(catalog.query, own).labels == ("meta.behaviour",), "a number alone says nothing"
 
 
+def test_names_of_topics_are_facets_on_request_only(catalog):
+    rows = [
+        row._replace(
+            metadata={
+                "arm/mode": n % 3,
+                "topics": {"/cam/depth": {"messages": n % 4}},
+                "mode": ("a", "b", "c")[n % 3],
+                "label": n % 2,
+            }
+        )
+        for n, row in enumerate(sample_episodes(catalog.query))
+    ]
+    found = find_differences(catalog.query, rows)
+    assert [name for name in found.facets if name.startswith("meta.")] == ["meta.mode", "meta.label"]
+    assert found.more_facets[0] == "meta.topics./cam/depth.messages"
+    assert "meta.arm/mode" in found.more_facets
+
+
 def test_each_value_of_a_facet_finds_its_episodes(catalog):
     found = find_differences(catalog.query, sample_episodes(catalog.query))
     for field in (*found.facets, *found.more_facets[:3]):
