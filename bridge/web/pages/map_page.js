@@ -234,7 +234,8 @@ class MapPage {
       const [one] = (await get("/api/series", { of: uid, points: 80, lanes: 1 })).items;
       fill(name, nameOf(one));
       const spark = h("canvas", {});
-      fill(picture, one.pictures[0] && drawPicture(pictureUrl(uid, one.pictures[0], Math.floor(one.span[1] / 2), 96), { height: 48 }), spark);
+      const pictures = one.pictures.map((/** @type {string} */ lane) => pictureUrl(uid, lane, Math.floor(one.span[1] / 2), 96));
+      fill(picture, pictures.length > 0 && drawPicture(pictures, { height: 48 }), spark);
       drawSparkline(spark, one.lanes[0]?.values || [], { width: 140, height: 48 });
     } catch {
       // a point without a drawing is a point

@@ -56,6 +56,28 @@ def test_pictures_that_are_missing_leave_their_lanes_alone(page, app):
     assert page.locator(".spark").count() == 13
 
 
+def test_a_camera_that_cannot_be_read_leaves_its_place_to_the_next(page, app):
+    def add_cameras(route):
+        answer = route.fetch()
+        found = answer.json()
+        for one in found["items"]:
+            one["pictures"] = ["signal/lost", "signal/broken", *one["pictures"]] if one["pictures"] else []
+        route.fulfill(response=answer, json=found)
+
+    requested = []
+    page.on("request", lambda request: requested.append(request.url) if "/pictures/" in request.url else None)
+    page.route("**/api/series*", add_cameras)
+    page.goto(app.url)
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.thumbnail img')].filter((one) => one.naturalWidth === 64).length === 4"
+    )
+    assert all("signal/cam" in one.get_attribute("src") for one in page.locator(".thumbnail img").all())
+    count = len(requested)
+    page.keyboard.press("j")  # draws the list anew
+    page.locator("#row-1.current").wait_for()
+    assert not [one for one in requested[count:] if "signal/cam" not in one]
+
+
 def test_a_filter_is_typed_with_completion_and_lives_in_the_address(listed):
     page = listed
     page.keyboard.press("/")

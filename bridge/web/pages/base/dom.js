@@ -98,12 +98,17 @@ export function withCode(text) {
 }
 
 /**
- * A picture that leaves its place where it cannot be loaded: the frames of a camera may be missing.
- * @param {string} src
+ * The first picture that can be loaded, as the frames of a camera may be missing; without one it leaves its place.
+ * @param {string[]} addresses those that cannot be loaded are taken out, so that no later drawing asks for them
  * @param {Record<string, unknown>} attributes
  */
-export function drawPicture(src, attributes) {
-  const picture = h("img", { src, alt: "", ...attributes, onerror: () => picture.remove() });
+export function drawPicture(addresses, attributes) {
+  const onerror = () => {
+    if (addresses[0] === picture.getAttribute("src")) addresses.shift(); // unless another drawing did
+    if (addresses.length) picture.setAttribute("src", /** @type {string} */ (addresses[0]));
+    else picture.remove();
+  };
+  const picture = h("img", { src: addresses[0], alt: "", ...attributes, onerror });
   return picture;
 }
 

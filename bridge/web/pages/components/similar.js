@@ -143,8 +143,9 @@ export class HitList {
     const draw = ({ item, query, of }) => {
       const series = item.lanes[0];
       const wide = seen ? 128 : 70; // what was searched for is larger
-      const shown = seen ? [seen.camera, seen.step] : [item.pictures[0], Math.floor((span[0] + span[1]) / 2)];
-      if (item.pictures.length) fill(picture, drawPicture(pictureUrl(hit.uid, shown[0], shown[1], 2 * wide), { width: wide }));
+      const [cameras, step] = seen ? [[seen.camera], seen.step] : [item.pictures, Math.floor((span[0] + span[1]) / 2)];
+      const pictures = cameras.map((/** @type {string} */ name) => pictureUrl(hit.uid, name, step, 2 * wide));
+      if (item.pictures.length) fill(picture, drawPicture(pictures, { width: wide }));
       if (!series) {
         overlay.replaceWith(h("p", { class: item.error ? "problem" : "soft" }, item.error || "no lane of numbers to draw"));
         return;

@@ -9,7 +9,7 @@ export class Thumbnails {
   /** @param {() => void} onFetched */
   constructor(onFetched) {
     this.onFetched = onFetched;
-    /** @type {Map<string, { channels: (number | null)[][], picture: string | null, middle: number, error?: string }>} */
+    /** @type {Map<string, { channels: (number | null)[][], pictures: string[], error?: string }>} */
     this.lanes = new Map();
     /** @type {Set<string>} */
     this.asking = new Set();
@@ -21,12 +21,10 @@ export class Thumbnails {
     if (!known) return "";
     if (known.error) return h("small", { class: "soft", title: known.error }, "cannot be read");
     const canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
-    const width = known.picture ? WIDE.width - 50 : WIDE.width;
+    const width = known.pictures.length ? WIDE.width - 50 : WIDE.width;
     drawSparkline(canvas, known.channels, { width, height: WIDE.height });
-    if (!known.picture) return canvas;
-    const picture = drawPicture(pictureUrl(uid, known.picture, known.middle, 96), { loading: "lazy", height: WIDE.height });
-    picture.addEventListener("error", () => { known.picture = null; }); // it is not asked for again
-    return h("span", { class: "thumbnail" }, picture, canvas);
+    if (!known.pictures.length) return canvas;
+    return h("span", { class: "thumbnail" }, drawPicture(known.pictures, { loading: "lazy", height: WIDE.height }), canvas);
   }
 
   /** @param {string[]} uids */
@@ -39,7 +37,8 @@ export class Thumbnails {
       for (const one of found.items) {
         const lane = one.lanes[0];
         const middle = Math.floor((one.span[0] + one.span[1]) / 2);
-        this.lanes.set(one.uid, { channels: lane ? lane.values : [], picture: one.pictures?.[0] ?? null, middle, error: one.error });
+        const pictures = one.pictures.map((/** @type {string} */ name) => pictureUrl(one.uid, name, middle, 96));
+        this.lanes.set(one.uid, { channels: lane ? lane.values : [], pictures, error: one.error });
       }
       this.onFetched();
     } catch {
