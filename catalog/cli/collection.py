@@ -177,21 +177,17 @@ def split(
     --by score.NAME.
     """
     from catalog.cli.annotate import account
+    from catalog.curation.split_notes import note_split
 
     fractions_by_part = _fractions(fractions)
     with open_catalog(archive) as catalog:
         saved = catalog.collections.split(ref, fractions_by_part, by=by or [], seed=seed, who=account())
+        notes = note_split(catalog.query, saved, fractions_by_part, by=by or [])
     for named in saved:
         _print_named(named)
-    sizes = [named.snapshot.picks for named in saved if named.snapshot is not None]
-    empty = [
-        named.name
-        for named, size, fraction in zip(saved, sizes, fractions_by_part.values(), strict=True)
-        if fraction and not size
-    ]
-    if empty and any(sizes):
-        typer.echo(f"empty: {printable(', '.join(empty))}: the groups that stay together are too large", err=True)
-    full = [quote(named.name) for named, size in zip(saved, sizes, strict=False) if size][:2]
+    for line in notes:
+        typer.echo(printable(line), err=True)
+    full = [quote(named.name) for named in saved if named.snapshot is not None and named.snapshot.picks][:2]
     if len(full) > 1 and not any(field.startswith("score.") for field in by or []):
         typer.echo(f"near copies may be in two parts: `wshard leaks {printable(' '.join(full))}` finds them", err=True)
 

@@ -11,6 +11,7 @@ from bridge.web.endpoints import ApiCall, Endpoint, Parameter
 from catalog.curation.export_list import encode_list
 from catalog.curation.listing import list_collection, list_difference, list_named
 from catalog.curation.selection import Pick
+from catalog.curation.split_notes import note_split
 from wshard.errors import RequestError
 
 _REF: Final = Parameter("ref", "name of a collection, or hash of a snapshot", required=True)
@@ -55,12 +56,11 @@ def save_collection(call: ApiCall) -> dict[str, Any]:
 
 
 def split_collection(call: ApiCall) -> dict[str, Any]:
-    """Split a collection into parts without leaks."""
-    fractions = call["fractions"]
-    made = call.archive.catalog.collections.split(
-        call["ref"], fractions, by=call["by"], seed=call["seed"], who=call.account.name
-    )
-    return {"items": [list_named(one) for one in made], "total": len(made)}
+    """Split a collection into parts without leaks; notes: what one may not expect of their sizes."""
+    fractions, catalog = call["fractions"], call.archive.catalog
+    made = catalog.collections.split(call["ref"], fractions, by=call["by"], seed=call["seed"], who=call.account.name)
+    notes = note_split(catalog.query, made, fractions, by=call["by"])
+    return {"items": [list_named(one) for one in made], "total": len(made), "notes": notes}
 
 
 def drop_collection(call: ApiCall) -> dict[str, Any]:

@@ -92,10 +92,10 @@ class CollectionsPage {
     });
   }
 
-  /** @param {() => Promise<unknown>} act @param {string} label */
+  /** @param {() => Promise<Json>} act @param {string} label */
   async act(act, label) {
-    await act();
-    say(label);
+    const done = await act();
+    say([label, ...(done?.notes ?? [])].join("; "));
     await this.load();
   }
 }

@@ -506,6 +506,9 @@ def test_collections_are_those_of_the_commands(client, home):
     )
     split = client.post("/api/collection-splits", json={"ref": "b", "fractions": {"train": 0.5, "test": 0.5}})
     assert [one["name"] for one in split.json()["items"]] == ["b/train", "b/test"]
+    assert split.json()["notes"] == []
+    whole = {"ref": "b", "fractions": {"train": 0.5, "test": 0.5}, "by": ["env"]}
+    assert "b/test has 0 of 2" in client.post("/api/collection-splits", json=whole).json()["notes"][0]
     assert client.delete("/api/collections/b/train").status_code == 200
     assert client.get("/api/collections/b/train").status_code == 404
 

@@ -329,7 +329,7 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert not sides[0] & sides[1]
     assert "found 'meta.tsk'" in run("collection", "split", "all", "--by", "meta.tsk", code=1).stderr
     output = run("collection", "split", "all", "--by", "success", "--fractions", "a=0.3,b=0.3,c=0.4").stderr
-    assert output.splitlines()[0] == "empty: all/b: the groups that stay together are too large"
+    assert "all/b has 0 of 3.6" in output.splitlines()[0]
     run("export-list", "all", "--to", str(tmp_path / "list.csv"))
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     refused = run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=2).stderr
@@ -398,6 +398,22 @@ def test_a_terminal_is_sent_no_control_characters_of_names(archive: Path) -> Non
 def test_a_range_of_rewards_is_read_as_filters_have_it_too():
     for written, expected in {"0.8..2": (0.8, 2), "0.8:2": (0.8, 2), "..2": (None, 2), "-1..": (-1, None)}.items():
         assert parse_range(written) == expected
+
+
+def test_a_split_says_what_stays_together_and_what_sizes_that_makes(archive):
+    run("collection", "save", "all", "--where", "")
+    with Catalog.open(archive / "catalog.db") as catalog:
+        ids = catalog.query.ids()
+        catalog.annotations.set_scores("group", {one: number % 2 for number, one in enumerate(ids[:5])})
+    split = ("collection", "split", "all", "--fractions", "a=0.5,b=0.5")
+    notes = run(*split, "--by", "score.group").stderr.splitlines()
+    assert "7 episodes without score.group stay together, as one group" in notes
+    assert notes[-1].startswith(
+        "groups and equal data stay together, so the parts of 12 picks have other sizes: all/a "
+    )
+    assert "all/a has 7 of 6, all/b has 5 of 6" in notes[-1]
+    assert "together" not in run(*split).stderr
+    assert "without" not in run(*split, "--by", "text").stderr, "a field of which none can be missing"
 
 
 def test_a_split_says_what_it_did_not_compare_and_what_does(archive):
