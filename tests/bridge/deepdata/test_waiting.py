@@ -49,7 +49,7 @@ def test_a_server_that_hangs_holds_a_search_as_long_as_its_time_limit_allows(han
     ):
         retriever.search_similar_episodes(make_episode(1))
     assert 2.4 < time.monotonic() - begun < 6
-    (said,) = [record.getMessage() for record in caplog.records if record.name.startswith("bridge.index.deepdata")]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "bridge.support.waiting"]
     assert said == f"waiting for {hanging}: no answer yet to GET /v2/collections"
 
 
@@ -88,7 +88,7 @@ def test_endless_refusals_are_reported_and_end_with_the_time_limit(filled, caplo
     hurried = Throttle(0, sleep=lambda _: time.sleep(1.6))
     with Wire(Settings(filled.url, rpm=0), throttle=hurried) as wire, pytest.raises(IndexUnreachableError, match="429"):
         wire.send(Call("GET", "/v2/collections"))
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("bridge.index.deepdata")] == [
+    assert [record.getMessage() for record in caplog.records if record.name == "bridge.support.waiting"] == [
         f"waiting for {filled.url}: it refuses requests (429, rate limited), usually for up to a minute"
     ]
 
