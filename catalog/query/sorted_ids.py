@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from catalog.database.schema import episode
 from catalog.filters.to_sql import condition
-from catalog.filters.where import AllOf, Not, all_of, any_of
+from catalog.filters.where import AllOf, Compare, Not, all_of, any_of
 from catalog.query.pages import is_computed, ordering, page_statements
 from catalog.query.paging import values_of_kinds
 
@@ -65,6 +65,7 @@ class SortedIds:
         others, left_out = _split(where)
         if order == "id" and left_out is not None:
             ids = self.find(others, order)[:]
+            self._cached[others, order] = self._cached.pop((others, order))  # dropped last, as others will use it
             for id_ in self._sort(left_out, order):
                 at = bisect_left(ids, id_)
                 if at < len(ids) and ids[at] == id_:
@@ -81,8 +82,13 @@ class SortedIds:
 def _split(where: Where) -> tuple[Where, Where | None]:
     """Return the filter without conditions that leave out episodes by uid, and these episodes, None without any."""
     parts = where.parts if isinstance(where, AllOf) else (where,)
-    named = {part: part.part for part in parts if isinstance(part, Not) and getattr(part.part, "field", "") == "uid"}
-    return all_of(*(part for part in parts if part not in named)), any_of(*named.values()) if named else None
+    named = [part for part in parts if isinstance(part, Not) and _is_uid(part.part)]
+    others = all_of(*(part for part in parts if part not in named))
+    return others, any_of(*(one.part for one in named)) if named else None
+
+
+def _is_uid(part: Where) -> bool:
+    return isinstance(part, Compare) and part.field == "uid"
 
 
 def _sort_ids(connection: Connection, where: Where, order: str) -> array[int]:

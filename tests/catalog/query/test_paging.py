@@ -249,6 +249,7 @@ def test_ids_are_those_of_the_present_catalog(catalog):
 def test_ids_without_a_few_episodes_are_taken_from_those_with_them(still, monkeypatch):
     rows, sorted_rows = still.query.select(limit=1000).rows, []
     sort = sorted_ids._sort_ids
+    monkeypatch.setattr(sorted_ids, "_MAX_IDS", 3 * len(rows))
     monkeypatch.setattr(sorted_ids, "_sort_ids", lambda *of: (sorted_rows.append(ids := sort(*of)), ids)[1])
     for others in ("", "length:..50", "env_id:none", "-(length:..50)", "length:..50 OR uid:x"):
         still.query.id_array(as_where(others) & ~as_where("uid:x"))
